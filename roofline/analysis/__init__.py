@@ -1,0 +1,1 @@
+"""Pure arithmetic on machine and work: placement, prediction, comparison."""

@@ -1,0 +1,1 @@
+"""Text, JSON and figures: the only place that rounds, prints or draws."""

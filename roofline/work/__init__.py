@@ -1,0 +1,1 @@
+"""TRACE: what a program asks of a device, op by op."""
