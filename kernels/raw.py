@@ -1,0 +1,36 @@
+"""CUDA C through CuPy: compile once, launch on torch's current stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+
+def defines(options: Mapping[str, int | str]) -> tuple[str, ...]:
+    """Compiler options that define a macro for each option."""
+    return tuple(f"-D{key}={value}" for key, value in sorted(options.items()))
+
+
+@lru_cache(maxsize=None)
+def _function(source: str, name: str, options: tuple[str, ...], device: int) -> Any:
+    import cupy
+
+    with cupy.cuda.Device(device):
+        return cupy.RawModule(code=source, options=options).get_function(name)
+
+
+def launcher(source: str, name: str, options: Mapping[str, int | str], device: int) -> Any:
+    """`launch(grid, block, arguments)` for the `extern "C"` kernel `name`; tensors are passed by pointer."""
+    function = _function(source, name, defines(options), device)
+
+    def launch(grid: int, block: int, arguments: Sequence[Any]) -> None:
+        import cupy
+        import torch
+
+        stream = cupy.cuda.ExternalStream(torch.cuda.current_stream(device).cuda_stream, device)
+        values = tuple(a.data_ptr() if isinstance(a, torch.Tensor) else a for a in arguments)
+        with cupy.cuda.Device(device):
+            function((grid,), (block,), values, stream=stream)
+
+    return launch

@@ -1,0 +1,134 @@
+"""Measures one ceiling: tries the variants, checks the best against its reference, then measures it properly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from roofline.errors import BackendUnavailable, CheckFailed, RooflineError
+from roofline.kernels.microkernel import Job, Microkernel, Variant
+from roofline.machine.ceilings import BY_NAME
+from roofline.machine.record import Ceiling, Health, Measurement, Trial, Unit
+from roofline.measure import limits
+from roofline.measure.bench import Bench
+from roofline.measure.statistics import median, median_interval
+from roofline.measure.stopping import Effort
+
+_TRIAL_LAUNCHES = 5
+_BATCH_S = 0.02
+_FLAT_AT = 0.5
+"""The share of the work at which time is compared with the full work."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A variant that was tried."""
+
+    kernel: Microkernel
+    variant: Variant
+    job: Job = field(repr=False)
+    value: float
+
+    @property
+    def name(self) -> str:
+        """Backend and variant, as printed."""
+        return f"{self.kernel.backend}: {self.variant.name}"
+
+
+def rate(unit: Unit, work: float, seconds: float) -> float:
+    """Work a second, or seconds per unit of work for ceilings that are times."""
+    return seconds / work if unit == "s" else work / seconds
+
+
+def better(unit: Unit, a: float, b: float) -> bool:
+    """Whether a is the better ceiling: the higher rate or the shorter time."""
+    return a < b if unit == "s" else a > b
+
+
+def measure_ceiling(bench: Bench, kernels: Sequence[Microkernel], effort: Effort) -> Ceiling:
+    """The ceiling that these microkernels compete for; raises RooflineError with the reason if none can be believed."""
+    usable = [(kernel, bench.unusable(kernel)) for kernel in kernels]
+    reasons = [reason for _, reason in usable if reason]
+    candidates, trials = _try_all(bench, [kernel for kernel, reason in usable if not reason], effort)
+    refused = [t.reason for t in trials if t.value is None]
+    unit = BY_NAME[kernels[0].ceiling].unit
+    for best in sorted(candidates, key=lambda c: c.value, reverse=unit != "s"):
+        error = best.job.check()
+        if error <= best.kernel.tolerance:
+            return _measure(bench, best, effort, error, trials)
+        refused.append(f"{best.name}: output differs from the reference by {error:.2g} (at most {best.kernel.tolerance:g})")
+        trials = tuple(replace(t, reason=refused[-1]) if t.variant == best.name else t for t in trials)
+    if candidates:
+        raise CheckFailed("; ".join(refused))
+    raise BackendUnavailable("; ".join(dict.fromkeys([*reasons, *refused])) or "no microkernel is written for this device")
+
+
+def _try_all(bench: Bench, kernels: Sequence[Microkernel], effort: Effort) -> tuple[list[Candidate], tuple[Trial, ...]]:
+    candidates, trials = [], []
+    for kernel in kernels:
+        for variant in kernel.variants(bench.device)[: effort.variants]:
+            name = f"{kernel.backend}: {variant.name}"
+            try:
+                job = bench.prepare(kernel, variant, 1.0)
+                value = _trial(bench, job, BY_NAME[kernel.ceiling].unit, effort)
+            except RooflineError as error:
+                trials.append(Trial(variant=name, value=None, reason=str(error)))
+                continue
+            candidates.append(Candidate(kernel, variant, job, value))
+            trials.append(Trial(variant=name, value=value))
+    return candidates, tuple(trials)
+
+
+def _trial(bench: Bench, job: Job, unit: Unit, effort: Effort) -> float:
+    first = min(bench.time(job, 2))
+    samples = bench.time(job, max(_TRIAL_LAUNCHES, min(500, int(effort.trial_s / first))))
+    return rate(unit, job.work, median(samples))
+
+
+def _measure(bench: Bench, best: Candidate, effort: Effort, error: float, trials: tuple[Trial, ...]) -> Ceiling:
+    name, unit, job = best.kernel.ceiling, BY_NAME[best.kernel.ceiling].unit, best.job
+    _settle(bench, job, effort)
+    samples_s: list[float] = []
+    with bench.watch() as health:
+        while (verdict := effort.stopping.verdict(samples_s)) == "continue":
+            samples_s += bench.time(job, _batch(samples_s))
+        observed = health()
+    scaling = _scaling(bench, best, median(samples_s))
+    value = rate(unit, job.work, median(samples_s))
+    low, high = sorted(rate(unit, job.work, s) for s in median_interval(samples_s))
+    bound = bench.limit(name, observed)
+    measurement = Measurement(
+        backend=best.kernel.backend, variant=best.variant.name, work=job.work, samples_s=tuple(samples_s),
+        low=low, high=high, converged=verdict == "converged", health=observed,
+        limit=bound[0] if bound else None, limit_basis=bound[1] if bound else "", error=error, scaling=scaling,
+        buffer_bytes=job.buffer_bytes or None, trials=trials,
+        flags=_flags(value, bound, observed, scaling, verdict == "converged", effort),
+    )
+    return Ceiling(name=name, value=value, unit=unit, source="measured", measurement=measurement)
+
+
+def _flags(
+    value: float, bound: tuple[float, str] | None, health: Health, scaling: float, converged: bool, effort: Effort
+) -> tuple[str, ...]:
+    unsteady = () if converged else (f"unsteady: interval wider than {effort.stopping.width:.1%} after {effort.stopping.budget_s:g} s",)
+    return (*limits.doubts(value, bound, health, scaling), *unsteady)
+
+
+def _batch(samples_s: Sequence[float]) -> int:
+    """Launches that fill one batch; six at least, so that the first batch can bound the median."""
+    return max(6, min(1000, int(_BATCH_S / median(samples_s)))) if samples_s else 6
+
+
+def _settle(bench: Bench, job: Job, effort: Effort) -> None:
+    windows: list[list[float]] = []
+    launches = _TRIAL_LAUNCHES
+    while not effort.settling.settled(windows):
+        windows.append(bench.time(job, launches))
+        launches = max(3, min(2000, int(effort.settling.window_s / median(windows[-1]))))
+
+
+def _scaling(bench: Bench, best: Candidate, full_s: float) -> float:
+    """Time per unit of work at half the work, relative to that at full work."""
+    half = bench.prepare(best.kernel, best.variant, _FLAT_AT)
+    samples = bench.time(half, _TRIAL_LAUNCHES + 2)
+    return (median(samples[2:]) / half.work) / (full_s / best.job.work)
