@@ -4,8 +4,8 @@
 
 Seconds per forward (`infer`) or per forward and backward (`train`, without an optimizer) from CUDA events
 around back-to-back calls on random data, weights random, median of the samples. For two networks also the
-seconds of every kernel, from torch.profiler, with the op and the module that launched it. The file is rewritten
-after every network, and a network that fails leaves its reason in it.
+seconds of every kernel, from torch.profiler, with the op and the module that launched it. The file is
+rewritten after every network, and a network that fails leaves its reason in it.
 """
 
 from __future__ import annotations
@@ -342,6 +342,8 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=170.0, help="seconds for everything")
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise SystemExit("networks.py times a CUDA GPU, and torch sees none here")
     deadline = time.monotonic() + options.budget
     result: dict[str, Any] = {"about": about(), "rows": [], "profiles": [], "skipped": []}
     kinds = [(mode, dtype) for mode in ("infer", "train") for dtype in DTYPES]
