@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Phase = Literal["forward", "backward"]
 Kind = Literal[
-    "gemm", "conv", "attention", "recurrent", "norm", "softmax", "pool", "elementwise", "reduction",
-    "copy", "gather", "scatter", "sort", "random", "fft", "other",
+    "gemm",
+    "conv",
+    "attention",
+    "recurrent",
+    "norm",
+    "softmax",
+    "pool",
+    "elementwise",
+    "reduction",
+    "copy",
+    "gather",
+    "scatter",
+    "sort",
+    "random",
+    "fft",
+    "other",
 ]
 """Kernel class of an op: decides how `predict` treats it and which marker a figure draws."""
 Role = Literal["parameter", "buffer", "input", "activation"]
@@ -63,6 +78,8 @@ class Call:
     """What else the op's geometry needs: kernel, stride, groups, layout, attention backend, causal …"""
     counted: bool = True
     """False: no formula knows this op, so its flops are unknown rather than zero."""
+    scope: tuple[str, ...] = ("",)
+    """Every module the call counts under: those being run, their containers, and a shared one's first name."""
 
     @property
     def bytes_read(self) -> int:
@@ -78,3 +95,115 @@ class Call:
     def bytes(self) -> int:
         """Compulsory traffic of the call."""
         return self.bytes_read + self.bytes_written
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """Sums over some of a trace's calls. Forward and backward are apart, as in `Trace`."""
+
+    calls: int = 0
+    flops: int = 0
+    flops_backward: int = 0
+    elementwise_flops: int = 0
+    """Forward and backward."""
+    bytes: int = 0
+    """Compulsory traffic of the forward."""
+    bytes_backward: int = 0
+    uncounted: int = 0
+    """Calls without a formula: their flops are missing from the sums."""
+
+
+def total(calls: Iterable[Call]) -> Total:
+    """Sums over `calls`."""
+    count = elementwise = uncounted = 0
+    flops, moved = {"forward": 0, "backward": 0}, {"forward": 0, "backward": 0}
+    for call in calls:
+        count += 1
+        flops[call.phase] += call.flops
+        moved[call.phase] += call.bytes
+        elementwise += call.elementwise_flops
+        uncounted += not call.counted
+    return Total(
+        calls=count, flops=flops["forward"], flops_backward=flops["backward"], elementwise_flops=elementwise,
+        bytes=moved["forward"], bytes_backward=moved["backward"], uncounted=uncounted,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """All calls of one run of a program, and views of them."""
+
+    name: str
+    calls: tuple[Call, ...]
+    target: str = "cuda"
+    attention: str = "auto"
+    modules: tuple[str, ...] = ("",)
+    """Qualified name of every module the program holds, whether it ran or not."""
+    parameters: int = 0
+    """Distinct parameter elements; a tied one counts once."""
+    weight_bytes: int = 0
+    """Distinct bytes of parameters and buffers."""
+    peak_activation_bytes: int = 0
+    """Most bytes alive at once among the tensors that the run itself made."""
+    output: Any = field(default=None, repr=False, compare=False)
+    """What the program returned."""
+
+    @property
+    def flops(self) -> int:
+        """Matrix-product, convolution and attention work outside backward."""
+        return sum(call.flops for call in self.calls if call.phase == "forward")
+
+    @property
+    def flops_backward(self) -> int:
+        """The same work done in backward, recomputation included."""
+        return sum(call.flops for call in self.calls if call.phase == "backward")
+
+    @property
+    def elementwise_flops(self) -> int:
+        """Element-wise, norm, softmax and reduction work, forward and backward."""
+        return sum(call.elementwise_flops for call in self.calls)
+
+    @property
+    def bytes(self) -> int:
+        """Compulsory traffic summed over the calls outside backward."""
+        return sum(call.bytes for call in self.calls if call.phase == "forward")
+
+    @property
+    def bytes_backward(self) -> int:
+        """Compulsory traffic summed over the calls of backward."""
+        return sum(call.bytes for call in self.calls if call.phase == "backward")
+
+    @property
+    def uncounted(self) -> dict[str, int]:
+        """Ops without a formula: name → calls."""
+        return dict(Counter(call.op for call in self.calls if not call.counted))
+
+    def by_module(self) -> dict[str, Total]:
+        """Inclusive sums: name → everything that ran while the module did. Modules that never ran show zeros."""
+        groups: dict[str, list[Call]] = {name: [] for name in self.modules}
+        for call in self.calls:
+            for name in call.scope:
+                groups.setdefault(name, []).append(call)
+        return {name: total(calls) for name, calls in groups.items()}
+
+    def by_layer(self) -> dict[str, Total]:
+        """Exclusive sums: innermost module → its own calls. They add up to the trace."""
+        return self._grouped(lambda call: call.module)
+
+    def by_operator(self) -> dict[str, Total]:
+        """Sums per op, such as `aten.addmm`."""
+        return self._grouped(lambda call: call.op)
+
+    def by_pipe(self) -> dict[str, Total]:
+        """Sums per pipe ceiling; "none" holds the calls without matrix work."""
+        return self._grouped(lambda call: call.pipe or "none")
+
+    def without_output(self) -> Trace:
+        """The same trace as plain data, which every JSON encoder takes."""
+        return replace(self, output=None)
+
+    def _grouped(self, key: Callable[[Call], str]) -> dict[str, Total]:
+        groups: dict[str, list[Call]] = {}
+        for call in self.calls:
+            groups.setdefault(key(call), []).append(call)
+        return {name: total(calls) for name, calls in groups.items()}

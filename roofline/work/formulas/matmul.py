@@ -1,0 +1,114 @@
+"""Dense matrix products. Every output element is a sum of k products: 2 m n k flops, times 4 for complex numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from roofline.work.formulas.sparse import is_sparse, sparse_product
+from roofline.work.record import Product
+from roofline.work.registry import Work, formula
+
+
+def product_work(batch: int, m: int, n: int, k: int, *operands: Tensor, **extra: Any) -> Work:
+    """`batch` products (m x k) @ (k x n). A complex multiply-add is 4 multiplications and 4 additions: 8 flops, not 2."""
+    scale = 8 if any(t.is_complex() for t in operands) else 2
+    return Work(flops=scale * batch * m * n * k, product=Product(batch, m, n, k), **extra)
+
+
+@formula("mm", kind="gemm")
+def mm(a: Tensor, b: Tensor, *_: Any) -> Work:
+    """(m x k) @ (k x n); a further argument is the dtype of the result."""
+    if is_sparse(a) or is_sparse(b):
+        return sparse_product(a, b)
+    return product_work(1, a.shape[0], b.shape[1], a.shape[1], a, b)
+
+
+@formula("addmm", "_addmm_activation", kind="gemm")
+def addmm(added: Tensor, a: Tensor, b: Tensor, *_: Any, beta: Any = 1) -> Work:
+    """added + (m x k) @ (k x n): the addition is the accumulator's start, not extra work."""
+    if is_sparse(a) or is_sparse(b):
+        return sparse_product(a, b)
+    return product_work(1, a.shape[0], b.shape[1], a.shape[1], a, b, read_bytes=_unread(beta))
+
+
+@formula("bmm", kind="gemm")
+def bmm(a: Tensor, b: Tensor, *_: Any) -> Work:
+    """batch x (m x k) @ (k x n)."""
+    if is_sparse(a):
+        return sparse_product(a, b)
+    return product_work(a.shape[0], a.shape[1], b.shape[2], a.shape[2], a, b)
+
+
+@formula("baddbmm", kind="gemm")
+def baddbmm(added: Tensor, a: Tensor, b: Tensor, *_: Any, beta: Any = 1) -> Work:
+    """added + batch x (m x k) @ (k x n)."""
+    return product_work(a.shape[0], a.shape[1], b.shape[2], a.shape[2], a, b, read_bytes=_unread(beta))
+
+
+@formula("addbmm", kind="gemm")
+def addbmm(added: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1) -> Work:
+    """added + the sum over the batch: one product with k' = batch x k."""
+    return product_work(1, a.shape[1], b.shape[2], a.shape[0] * a.shape[2], a, b, read_bytes=_unread(beta))
+
+
+@formula("mv", kind="gemm")
+def mv(a: Tensor, v: Tensor) -> Work:
+    """(m x k) @ k."""
+    if is_sparse(a):
+        return sparse_product(a, v)
+    return product_work(1, a.shape[0], 1, a.shape[1], a, v)
+
+
+@formula("addmv", kind="gemm")
+def addmv(added: Tensor, a: Tensor, v: Tensor, *, beta: Any = 1) -> Work:
+    """added + (m x k) @ k."""
+    if is_sparse(a):
+        return sparse_product(a, v)
+    return product_work(1, a.shape[0], 1, a.shape[1], a, v, read_bytes=_unread(beta))
+
+
+@formula("dot", "vdot", kind="gemm")
+def dot(a: Tensor, b: Tensor) -> Work:
+    """Sum of k products."""
+    return product_work(1, 1, 1, a.numel(), a, b)
+
+
+@formula("addr", kind="gemm")
+def addr(added: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1) -> Work:
+    """added + the outer product of an m- and an n-vector: one multiply-add per element."""
+    return product_work(1, a.numel(), b.numel(), 1, a, b, read_bytes=_unread(beta))
+
+
+@formula("linear", kind="gemm")
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Work:
+    """Every row of x (all axes but the last) with the (out x in) weight."""
+    rows = x.numel() // max(1, x.shape[-1])
+    return product_work(1, rows, weight.numel() // max(1, weight.shape[-1]), weight.shape[-1], x, weight)
+
+
+@formula("linear_backward", kind="gemm")
+def linear_backward(x: Tensor, grad: Tensor, weight: Tensor, output_mask: list[bool]) -> Work:
+    """dX and dW: each as large as the forward product, if wanted."""
+    one = linear(x, weight)
+    return Work(flops=one.flops * (bool(output_mask[0]) + bool(output_mask[1])), product=one.product)
+
+
+@formula("_trilinear", kind="gemm")
+def trilinear(
+    i1: Tensor, i2: Tensor, i3: Tensor, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, *_: Any
+) -> Work:
+    """Sum over i1 x i2 x i3 broadcast to one shape (`nn.Bilinear`): x1 W as a product, its result times x2.
+
+    For inputs (N, I), (N, J) and weight (O, I, J): N O J sums of I products, then N O sums of J products.
+    """
+    n, o, i, j = i1.shape[0], i2.shape[0], i1.shape[-1], i3.shape[-1]
+    return Work(
+        flops=2 * n * o * j * (i + 1) * (4 if i1.is_complex() else 1), product=Product(1, n, o * j, i)
+    )
+
+
+def _unread(beta: Any) -> dict[int | str, int]:
+    """With beta = 0 the added tensor is not read, as in BLAS."""
+    return {0: 0} if beta == 0 else {}

@@ -1,0 +1,94 @@
+"""What the schema of an operator says: what it writes, whether it moves anything, how it is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from roofline.work import registry
+from roofline.work.formulas.elementwise import entry_by_tag
+from roofline.work.registry import Entry
+
+_FACTORIES = frozenset(
+    "empty empty_like empty_strided new_empty new_empty_strided empty_permuted _efficientzerotensor empty_quantized"
+    " _empty_affine_quantized".split()
+)
+_METADATA = frozenset(
+    "is_same_size _nested_tensor_offsets _reshape_alias _unsafe_view _debug_has_internal_overlap _version set_ resize_ is_pinned"
+    " _has_compatible_shallow_copy_type record_stream _nested_get_offsets _nested_get_lengths _nested_get_values"
+    " _nested_get_ragged_idx _nested_get_min_seqlen _nested_get_max_seqlen _nested_get_jagged_dummy _assert_scalar"
+    " sym_constrain_range sym_constrain_range_for_size _coalesced is_coalesced dense_dim sparse_dim _dimI _dimV _nnz"
+    " _fw_primal _backward q_scale q_zero_point qscheme q_per_channel_axis".split()
+)
+_VALUES = frozenset("_local_scalar_dense equal is_nonzero allclose".split())
+"""Ops that return no tensor and still read their argument."""
+_OVERWRITING = frozenset(
+    "copy_ fill_ zero_ normal_ uniform_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ _foreach_copy_"
+    " _foreach_zero_ eye arange".split()
+)
+"""In-place ops that do not read what they replace."""
+_UNDECLARED = {
+    "native_batch_norm": (3, 4),
+    "cudnn_batch_norm": (3, 4),
+    "miopen_batch_norm": (3, 4),
+    "_batch_norm_impl_index": (3, 4),
+    "instance_norm": (3, 4),
+}
+"""Arguments that an op writes although its schema does not say so: the running statistics."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator, as the recorder needs it."""
+
+    name: str
+    """Namespace and overload packet: `aten.addmm`."""
+    entry: Entry | None
+    """How it is counted; None: no formula knows it."""
+    moves: bool
+    """False for views, queries and bare allocations: nothing to record."""
+    factory: bool
+    composite: bool
+    """Made of other operators only, and not counted as one: it is taken apart."""
+    writes: tuple[int | str, ...]
+    """Arguments (position or keyword) it writes."""
+    unread: frozenset[int | str]
+    """Arguments it does not read: results, and what it overwrites."""
+    hidden: tuple[int, ...]
+    """Arguments it writes without declaring it."""
+
+
+def describe(func: Any) -> Operator:
+    """The facts of an `OpOverload`."""
+    schema = func._schema
+    short = func._opname
+    name = f"{func.namespace}.{short}"
+    aten = func.namespace in ("aten", "prim", "prims")
+    entry = registry.lookup(name) or (entry_by_tag(func) if aten or func.namespace == "quantized" else None)
+    written = [
+        (a.name if a.kwarg_only else i, a)
+        for i, a in enumerate(schema.arguments)
+        if a.alias_info is not None and a.alias_info.is_write
+    ]
+    hidden = _UNDECLARED.get(short, ()) if aten else ()
+    results = [r.alias_info for r in schema.returns]
+    view = (
+        bool(results) and not written and all(alias is not None and not alias.is_write for alias in results)
+    )
+    query = aten and (
+        short in _METADATA or (not _returns_tensors(schema) and not written and short not in _VALUES)
+    )
+    overwrites = short in _OVERWRITING
+    return Operator(
+        name=name, entry=entry, moves=not (view or query or (aten and short in _FACTORIES)),
+        factory=aten and short in _FACTORIES,
+        composite=registry.lookup(name) is None and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"),
+        writes=(*(where for where, _ in written), *hidden),
+        unread=frozenset(where for where, a in written if a.is_out or overwrites), hidden=hidden,
+    )  # fmt: skip
+
+
+def _returns_tensors(schema: Any) -> bool:
+    return any("Tensor" in str(r.type) for r in schema.returns)

@@ -1,0 +1,136 @@
+"""`roofline.trace`: run a program once, on whatever device its tensors are (the meta device too), and list its op calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import roofline.work.formulas as _formulas  # noqa: F401  (registers the formulas)
+from roofline.errors import ModelError, RooflineError, UsageError
+from roofline.work.fused import intercepting
+from roofline.work.guard import Guard
+from roofline.work.modules import ModuleScopes
+from roofline.work.record import Call as Call
+from roofline.work.record import Trace
+from roofline.work.recorder import Recorder
+from roofline.work.roots import Reach, reach
+from roofline.work.storage import Storages, total_bytes
+
+_TARGETS = ("cuda", "cpu")
+_ATTENTION = ("auto", "flash", "efficient", "math")
+
+
+def trace(
+    model_or_function: Callable[..., Any],
+    args: Sequence[Any] | Tensor = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    backward: bool = False,
+    target: str = "cuda",
+    attention: str = "auto",
+    name: str | None = None,
+) -> Trace:
+    """Run `model_or_function(*args, **kwargs)` once and return every op call with its flops and bytes.
+
+    `backward` also runs the backward of the sum of all floating-point outputs. `target` ("cuda" or "cpu") is the device
+    whose op list is wanted, wherever the tensors are; `attention` its attention backend ("auto": what torch would
+    choose). Parameters, buffers, gradients, random states and flags are put back. `ModelError` if the program fails.
+    """
+    positional = (args,) if isinstance(args, Tensor) else tuple(args)
+    keywords = dict(kwargs or {})
+    _check(model_or_function, target, attention)
+    reached = reach(model_or_function, positional, keywords)
+    scopes, storages, guard = ModuleScopes(reached.modules), Storages(), Guard(reached)
+    weights = _adopt(storages, reached)
+    recorder = Recorder(scopes, storages, guard, target)
+    with guard:
+        output = _run(recorder, scopes, model_or_function, positional, keywords, backward, attention)
+        guard.keep(output)
+    return Trace(
+        name=name or _name_of(model_or_function), calls=tuple(recorder.calls), target=target, attention=attention,
+        modules=scopes.all_names, parameters=sum(w.numel() for w in weights if isinstance(w, nn.Parameter)),
+        weight_bytes=total_bytes(weights), peak_activation_bytes=storages.peak_bytes, output=output,
+    )  # fmt: skip
+
+
+def _run(
+    recorder: Recorder, scopes: ModuleScopes, program: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+    backward: bool, attention: str,
+) -> Any:  # fmt: skip
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(_eager())
+            stack.enter_context(scopes.following())
+            stack.enter_context(intercepting(recorder, attention))
+            stack.enter_context(recorder)
+            output = program(*args, **kwargs)
+            if backward:
+                _backward(recorder, output)
+            return output
+    except RooflineError:
+        raise
+    except Exception as error:
+        where = f" in module '{scopes.failed}'" if scopes.failed else ""
+        raise ModelError(
+            f"{_name_of(program)} failed{where} while it was traced: {type(error).__name__}: {error}. "
+            "Check that it runs by itself with these arguments."
+        ) from error
+
+
+def _backward(recorder: Recorder, output: Any) -> None:
+    """Backward from every floating-point output that needs a gradient, each with a gradient of ones."""
+    leaves = torch.utils._pytree.tree_leaves(output)
+    outputs = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
+    if not outputs:
+        raise UsageError("backward=True, but no output of the program needs a gradient.")
+    with recorder.paused():
+        gradients = [torch.ones_like(out) for out in outputs]
+    torch.autograd.backward(outputs, gradients)
+
+
+@contextmanager
+def _eager() -> Iterator[None]:
+    """Compiled functions run uncompiled, and are neither compiled here nor marked as not to be compiled."""
+    stance = getattr(torch.compiler, "set_stance", None)
+    if stance is None:
+        yield
+    else:
+        with stance("force_eager"):
+            yield
+
+
+def _adopt(storages: Storages, reached: Reach) -> list[Tensor]:
+    """Tell parameters, buffers and inputs apart; returns the distinct parameters and buffers."""
+    weights: dict[int, Tensor] = {}
+    for root in reached.modules.values():
+        for parameter in root.parameters():
+            weights.setdefault(id(parameter), parameter)
+            storages.adopt(parameter, "parameter")
+        for buffer in root.buffers():
+            weights.setdefault(id(buffer), buffer)
+            storages.adopt(buffer, "buffer")
+    for tensor in reached.inputs:
+        storages.adopt(tensor, "parameter" if isinstance(tensor, nn.Parameter) else "input")
+    return list(weights.values())
+
+
+def _check(program: Any, target: str, attention: str) -> None:
+    if not callable(program):
+        raise UsageError(f"roofline.trace needs a model or a function, and got a {type(program).__name__}.")
+    if target not in _TARGETS:
+        raise UsageError(f"target must be one of {', '.join(_TARGETS)}, and is {target!r}.")
+    if attention not in _ATTENTION:
+        raise UsageError(f"attention must be one of {', '.join(_ATTENTION)}, and is {attention!r}.")
+
+
+def _name_of(program: Any) -> str:
+    inner = getattr(program, "_orig_mod", program)
+    return (
+        type(inner).__name__
+        if isinstance(inner, nn.Module)
+        else getattr(inner, "__name__", type(inner).__name__)
+    )
