@@ -16,7 +16,7 @@ probe: $(VENV)/.installed  ## Set up, then measure what this machine can do
 	$(RUN) -m roofline.probe $(ARGS)
 
 test: lint types $(VENV)/.tested  ## Set up, then lint, check types and run every test that needs no GPU
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 -m "not gpu" $(ARGS)
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadgroup -m "not gpu" $(ARGS)
 
 check: lint types  ## Lint and check types
 
