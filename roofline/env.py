@@ -274,15 +274,15 @@ def _backend(name: str) -> Backend:
 
 def explain(error: Exception, install: str = "roofline") -> str:
     """One line on why a backend failed."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split())
     if isinstance(error, ModuleNotFoundError):
         return f"{error.name} is not installed: pip install {install!r}"
     if any(phrase in text.lower() for phrase in _TOO_OLD):
         return f"the driver is too old, it supports CUDA {_cuda_text(driver_cuda_version())}: {text}"
     if "No CUDA GPUs are available" in text and "CUDA_VISIBLE_DEVICES" in os.environ:
         text += f": CUDA_VISIBLE_DEVICES is '{os.environ['CUDA_VISIBLE_DEVICES']}'"
-    kind = type(error).__name__
-    return text if kind == "RuntimeError" else f"{kind}: {text}"
+    kind = [] if isinstance(error, RuntimeError) and text else [type(error).__name__]
+    return ": ".join(filter(None, [*kind, text]))
 
 
 def _need_driver(built_for: str | None = None) -> None:
