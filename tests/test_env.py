@@ -66,10 +66,8 @@ def without(monkeypatch, name):
     monkeypatch.setattr("builtins.__import__", importing)
 
 
-def fake_torch(monkeypatch, cuda="13.0", ones=None, **kwargs):
-    return fake(
-        monkeypatch, "torch", version=SimpleNamespace(cuda=cuda), ones=ones or raising(OSError()), **kwargs
-    )
+def fake_torch(monkeypatch, cuda="13.0", ones=None):
+    return fake(monkeypatch, "torch", version=SimpleNamespace(cuda=cuda), ones=ones)
 
 
 @pytest.mark.parametrize("name", ["cuda", "triton", "cupy"])
