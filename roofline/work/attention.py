@@ -103,10 +103,11 @@ def _as_one(
     causal: bool, kwargs: dict[str, Any],
 ) -> Tensor:  # fmt: skip
     def run(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, ...]:
-        if q.is_meta:  # fused kernels write (batch, length, heads, size)
-            b, h, s, _ = q.shape
-            return (q.new_empty(b, s, h, v.shape[-1]).transpose(1, 2).requires_grad_(q.requires_grad),)
-        return (func.decompose(q, k, v, mask, dropout_p, causal, **kwargs),)
+        like_kernel = _result(backend, q, v)
+        if q.is_meta:
+            return (like_kernel.requires_grad_(q.requires_grad),)
+        found = func.decompose(q, k, v, mask, dropout_p, causal, **kwargs)
+        return (found if found.stride() == like_kernel.stride() else like_kernel.copy_(found),)
 
     facts = {
         "backend": "flash" if backend == "cpu" else backend,
@@ -121,3 +122,11 @@ def _as_one(
         statistics_bytes=4 * q.shape[0] * q.shape[1] * q.shape[2],
     )  # fmt: skip
     return run_as_one(recorder, fused, (q, k, v) if mask is None else (q, k, v, mask))
+
+
+def _result(backend: str, q: Tensor, v: Tensor) -> Tensor:
+    """The kernel's result, in its memory layout: flash keeps that of q, the others write (batch, length, heads, size)."""
+    if backend in ("flash", "cpu") and q.shape[-1] == v.shape[-1]:
+        return torch.empty_like(q.detach().transpose(1, 2)).transpose(1, 2)
+    batch, heads, length, _ = q.shape
+    return q.new_empty(batch, length, heads, v.shape[-1]).transpose(1, 2)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from roofline.work.control import plain_control_flow, replacing
 from roofline.work.record import Kind
 from roofline.work.recorder import Recorder
 from roofline.work.registry import Work
@@ -34,6 +35,8 @@ class Fused:
     """The values, from the tensors."""
     statistics_bytes: int = 0
     """Saved for the backward beside the results, such as the log-sum-exp."""
+    also_reads: tuple[Tensor, ...] = ()
+    """What it reads beside its differentiable inputs."""
 
 
 class _OneOp(torch.autograd.Function):
@@ -47,7 +50,7 @@ class _OneOp(torch.autograd.Function):
             results = fused.run(*leaves)
         ctx.leaves, ctx.results, ctx.needed = leaves, results, needed
         outputs = tuple(r.detach() for r in results)
-        recorder.add(fused.op, fused.kind, fused.work, tensors, outputs, extra_bytes=fused.statistics_bytes)
+        recorder.add(fused.op, fused.kind, fused.work, (*tensors, *fused.also_reads), outputs, extra_bytes=fused.statistics_bytes)
         return outputs if len(outputs) > 1 else outputs[0]
 
     @staticmethod
@@ -65,7 +68,7 @@ class _OneOp(torch.autograd.Function):
                 )
         made = iter(found)
         results = [next(made) if need else None for need in ctx.needed]
-        reads = [*(g for _, g in given), *ctx.leaves, *ctx.results]
+        reads = [*(g for _, g in given), *ctx.leaves, *ctx.results, *fused.also_reads]
         recorder.add(
             f"{fused.op}_backward",
             fused.kind,
@@ -74,6 +77,13 @@ class _OneOp(torch.autograd.Function):
             [r for r in results if r is not None],
         )
         return (None, None, *results)
+
+
+def _laid_out_like(leaf: Tensor, gradient: Tensor | None) -> Tensor | None:
+    """A kernel's gradient has the memory layout of its tensor."""
+    if gradient is None or gradient.stride() == leaf.stride():
+        return gradient
+    return torch.empty_like(leaf).copy_(gradient)
 
 
 def run_as_one(recorder: Recorder, fused: Fused, tensors: Sequence[Tensor]) -> Any:
@@ -85,9 +95,11 @@ def run_as_one(recorder: Recorder, fused: Fused, tensors: Sequence[Tensor]) -> A
 def intercepting(recorder: Recorder, attention: str) -> Iterator[None]:
     """Take over the composite ops while the block runs."""
     from roofline.work import attention as attention_ops
+    from roofline.work import flex as flex_ops
     from roofline.work import recurrent as recurrent_ops
 
-    makers = {**attention_ops.intercepted(recorder, attention), **recurrent_ops.intercepted(recorder)}
+    makers = {"matmul": _matmul(recorder), **attention_ops.intercepted(recorder, attention), **recurrent_ops.intercepted(recorder)}
+    kernels = {**plain_control_flow(), **flex_ops.flex_kernels(recorder)}
     library = torch.library.Library("aten", "IMPL")
     by_packet = {}
     for overload, maker in makers.items():
@@ -99,7 +111,8 @@ def intercepting(recorder: Recorder, attention: str) -> Iterator[None]:
             library.impl(overload, handler, key)
     recorder.intercepted = by_packet
     try:
-        yield
+        with replacing(kernels), flex_ops.any_device():
+            yield
     finally:
         recorder.intercepted = {}
         library._destroy()
@@ -113,3 +126,15 @@ def _handler(recorder: Recorder, func: Any, maker: Callable[..., Any]) -> Callab
         return maker(func, *args, **kwargs)
 
     return handler
+
+
+def _matmul(recorder: Recorder) -> Callable[..., Any]:
+    """Batched products whose batches are broadcast: torch copies the operands, each is still read only once."""
+
+    def matmul(func: Any, a: Tensor, b: Tensor) -> Tensor:
+        if a.dim() < 3 or b.dim() < 3 or a.shape[:-2] == b.shape[:-2] or a.is_nested or b.is_nested:
+            return func.decompose(a, b)
+        with recorder.merging_copies():
+            return func.decompose(a, b)
+
+    return matmul

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from roofline.work import registry
-from roofline.work.formulas.elementwise import entry_by_tag
+from roofline.work.formulas.elementwise import POINTWISE, entry_by_tag
 from roofline.work.registry import Entry
 
 _FACTORIES = frozenset(
@@ -67,6 +67,8 @@ def describe(func: Any) -> Operator:
     name = f"{func.namespace}.{short}"
     aten = func.namespace in ("aten", "prim", "prims")
     entry = registry.lookup(name) or (entry_by_tag(func) if aten or func.namespace == "quantized" else None)
+    if entry is None and func.namespace == "prims":
+        entry = registry.lookup(f"aten.{short}") or POINTWISE
     written = [
         (a.name if a.kwarg_only else i, a)
         for i, a in enumerate(schema.arguments)
@@ -77,7 +79,7 @@ def describe(func: Any) -> Operator:
     view = (
         bool(results) and not written and all(alias is not None and not alias.is_write for alias in results)
     )
-    query = aten and (
+    query = func.namespace == "profiler" or aten and (
         short in _METADATA or (not _returns_tensors(schema) and not written and short not in _VALUES)
     )
     overwrites = short in _OVERWRITING

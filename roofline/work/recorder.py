@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from roofline.work import registry
+from roofline.work.control import dense_kernel, run_control_flow
 from roofline.work.guard import Guard
 from roofline.work.modules import ModuleScopes, Scope
 from roofline.work.operators import Operator, describe
@@ -35,6 +36,7 @@ class Recorder(TorchDispatchMode):
         self.storages = storages
         self.target = target
         self.is_paused = False
+        self._merges_copies = False
         self.intercepted: Mapping[str, Callable[..., Any]] = {}
         """Composite ops that count as one: name → what runs instead."""
         self._scopes = scopes
@@ -54,6 +56,15 @@ class Recorder(TorchDispatchMode):
             yield
         finally:
             self.is_paused = before
+
+    @contextmanager
+    def merging_copies(self) -> Iterator[None]:
+        """Copies made in this block do not count: their readers read the original."""
+        before, self._merges_copies = self._merges_copies, True
+        try:
+            yield
+        finally:
+            self._merges_copies = before
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -81,6 +92,9 @@ class Recorder(TorchDispatchMode):
                 args[where] if isinstance(where, int) and where < len(args) else kwargs.get(where)
             )
         result = func(*args, **kwargs)
+        if self._merges_copies and operator.name == "aten.clone":
+            self.storages.same(result, args[0])
+            return result
         self._record(operator, args, kwargs, result)
         return result
 
@@ -188,17 +202,14 @@ class Recorder(TorchDispatchMode):
             self._guard.before_write(tensor)
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Control flow runs its branch or loop with the recorder on; a counted one (flex attention) is one call."""
+        """Control flow runs with the recorder on; a counted one (flex attention) is one call, its inside unseen."""
         name = f"higher_order.{func.name()}"
         entry = registry.lookup(name)
-        run = func.py_kernels[torch._C.DispatchKey.CompositeExplicitAutograd]
         if entry is None:
-            with self:
-                return run(*args, **kwargs)
+            return run_control_flow(self, func, args, kwargs)
         with self.paused(), self:
-            result = run(*args, **kwargs)
-        work = entry.work(args, kwargs, result)
-        self.add(name, entry.kind, work, _flat_tensors(args), _flat_tensors(result))
+            result = dense_kernel(func)(*args, **kwargs)
+        self.add(name, entry.kind, entry.work(args, kwargs, result), _flat_tensors(args), _flat_tensors(result))
         return result
 
 

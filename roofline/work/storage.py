@@ -24,6 +24,7 @@ class Storages:
         self._numbers: dict[int, int] = {}
         self._references: dict[int, Any] = {}
         self._roles: dict[int, Role] = {}
+        self._copies: dict[int, tuple[int, int]] = {}
         self._next = 0
         self._live_bytes = 0
         self.peak_bytes = 0
@@ -32,12 +33,17 @@ class Storages:
     def adopt(self, tensor: Tensor, role: Role) -> None:
         """A tensor that was there before the run."""
         for part in components(tensor):
-            self._roles.setdefault(self._number(part, made=False)[0], role)
+            self._roles.setdefault(self._number(part, made=False), role)
 
     def made(self, tensor: Tensor) -> None:
         """A tensor that the run has made."""
         for part in components(tensor):
             self._number(part, made=True)
+
+    def same(self, copy: Tensor, original: Tensor) -> None:
+        """`copy` stands for `original`: whoever reads it reads the original's bytes."""
+        number = self._number(copy, made=True)
+        self._copies[number] = (self._number(original, made=False), distinct_bytes(original))
 
     def reserve(self) -> int:
         """A number for memory that has no tensor here, such as a fused kernel's statistics."""
@@ -48,11 +54,14 @@ class Storages:
         """Distinct bytes per storage of (tensor, bytes touched or None for all of it). `made`: they are results."""
         touched: dict[int, int] = {}
         views: dict[int, list[Tensor]] = {}
+        copies = self._copies
         for tensor, limit in tensors:
             for part in (
                 (tensor,) if tensor.layout is torch.strided and not tensor.is_nested else components(tensor)
             ):
-                number, _ = self._number(part, made)
+                number = self._number(part, made)
+                if copies and number in copies:
+                    number, limit = copies[number]
                 if limit is not None:
                     touched[number] = touched.get(number, 0) + limit
                 elif number in views:
@@ -71,15 +80,15 @@ class Storages:
             ]
         )
 
-    def _number(self, tensor: Tensor, made: bool) -> tuple[int, bool]:
+    def _number(self, tensor: Tensor, made: bool) -> int:
         try:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # opaque layouts, such as oneDNN's, have no storage
-            return -id(tensor), False
+            return -id(tensor)
         key = storage._cdata
         number = self._numbers.get(key)
         if number is not None:
-            return number, False
+            return number
         self._next += 1
         number = self._numbers[key] = self._next
         size = storage.nbytes() if made else 0
@@ -90,7 +99,7 @@ class Storages:
                 self.peak_bytes = self._live_bytes
         elif isinstance(tensor, torch.nn.Parameter):
             self._roles[number] = "parameter"
-        return number, True
+        return number
 
     def _freed(self, key: int, size: int) -> None:
         """Storages die while the run goes on: their address may come again and must then get a new number."""

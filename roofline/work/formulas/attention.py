@@ -167,7 +167,7 @@ def _lengths(x: Tensor) -> list[int]:
 @formula("higher_order.flex_attention", kind="attention")
 def flex(q: Tensor, k: Tensor, v: Tensor, score_mod: Any, block_mask: Any, *_: Any) -> Work:
     """Q K^T and P V in every block that the block mask keeps."""
-    return _flex(q, k, v, block_mask, FORWARD)
+    return flex_work(q, k, v, block_mask, FORWARD)
 
 
 @formula("higher_order.flex_attention_backward", kind="attention")
@@ -176,10 +176,11 @@ def flex_backward(
     block_mask: Any, *_: Any,
 ) -> Work:  # fmt: skip
     """Five products in every block that the block mask keeps."""
-    return _flex(q, k, v, block_mask, BACKWARD)
+    return flex_work(q, k, v, block_mask, BACKWARD)
 
 
-def _flex(q: Tensor, k: Tensor, v: Tensor, block_mask: Any, products: tuple[int, int]) -> Work:
+def flex_work(q: Tensor, k: Tensor, v: Tensor, block_mask: Any, products: tuple[int, int]) -> Work:
+    """`products` per query-key pair of the blocks that `block_mask` (the op's tuple) keeps."""
     batch, heads, queries, keys = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
     pairs = batch * heads * queries * keys
     counts = [t for t in (block_mask or ())[2:5] if isinstance(t, Tensor)] if block_mask is not None else []

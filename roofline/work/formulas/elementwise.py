@@ -68,7 +68,7 @@ _PER_OUTPUT: tuple[tuple[Kind, int, str], ...] = (
         " reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d"
         " repeat_interleave rot90 _pin_memory split_with_sizes_copy permute_copy transpose_copy expand_copy t_copy"
         " narrow_copy unbind_copy unsqueeze_copy squeeze_copy alias_copy detach_copy _reshape_copy _nested_view_from_jagged_copy"
-        " fill zero zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full scalar_tensor eye"
+        " fill zero zeros ones full zeros_like ones_like full_like new_zeros _new_zeros_with_same_feature_meta new_ones new_full scalar_tensor eye"
         " arange range linspace logspace _local_scalar_dense masked_scatter resize _foreach_copy _foreach_zero"
         " tril_indices triu_indices vander complex real_copy _conj_physical resolve_conj resolve_neg"
         " quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr unsafe_split"
