@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline.errors import BackendUnavailable, FileError
+from roofline.machine.file import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,12 +31,10 @@ def new_figure(width_in: float, height_in: float) -> Figure:
 
 
 def check_path(path: str | Path) -> Path:
-    """`path`, if a figure can be saved there: `FileError` names an unknown suffix or a missing folder."""
+    """`path`, if a figure can be saved there: `FileError` names an unknown suffix."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise FileError(f"cannot save a figure as '{path}': the name must end in {', '.join(SUFFIXES)}")
-    if not path.parent.is_dir():
-        raise FileError(f"cannot save '{path}': there is no folder '{path.parent}'")
     return path
 
 
@@ -51,28 +48,4 @@ def save(figure: Figure, path: str | Path) -> Path:
     data = BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "roofline"}):
         figure.savefig(data, format=kind, dpi=150, metadata=metadata, bbox_inches="tight", pad_inches=0.2)
-    write_atomic(path, data.getvalue())
-    return path
-
-
-def write_atomic(path: str | Path, data: bytes | str) -> None:
-    """Write `data` to a temporary neighbour, then rename it to `path`; `FileError` if that fails."""
-    path = Path(path)
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data.encode() if isinstance(data, str) else data)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise FileError(f"cannot write '{path}': {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    """The process's file mode mask; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    return write_atomically(path, data.getvalue())

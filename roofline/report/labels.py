@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+Point = tuple[float, float]
+
 
 class Box(NamedTuple):
     """An upright rectangle."""
@@ -23,6 +25,10 @@ class Box(NamedTuple):
             and self.bottom < other.top
             and other.bottom < self.top
         )
+
+    def holds(self, point: Point) -> bool:
+        """Whether the point lies within."""
+        return self.left <= point[0] <= self.right and self.bottom <= point[1] <= self.top
 
     def inside(self, other: Box) -> bool:
         """Whether this lies wholly within `other`."""
@@ -66,34 +72,75 @@ def clusters(values: Sequence[float], ratio: float) -> list[list[int]]:
     return groups
 
 
+def _turn(a: Point, b: Point, c: Point) -> float:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def cross(a: Point, b: Point, c: Point, d: Point) -> bool:
+    """Whether the segments a–b and c–d cross."""
+    return _turn(a, b, c) * _turn(a, b, d) < 0 and _turn(c, d, a) * _turn(c, d, b) < 0
+
+
+def _through(a: Point, b: Point, box: Box) -> bool:
+    """Whether the segment a–b passes through the box, by its diagonals."""
+    low, high = (box.left, box.bottom), (box.right, box.top)
+    return cross(a, b, low, high) or cross(a, b, (box.left, box.top), (box.right, box.bottom))
+
+
+def anchor(point: Point, box: Box) -> Point:
+    """Where the line from a point meets its label: the middle of the label's nearer end."""
+    return (box.left if box.left + box.right > 2 * point[0] else box.right, (box.bottom + box.top) / 2)
+
+
+def _wide(width: float, height: float) -> bool:
+    """Whether a label is a name rather than a number."""
+    return width > 4 * height
+
+
 def _candidates(x: float, y: float, width: float, height: float, reach: float) -> Iterator[Box]:
-    """Boxes around a point, nearest first; below and to the right first, where a roof leaves room."""
-    for radius in range(12, int(reach), 14):
-        for degrees in (-30, -60, 0, -90, 30, -120, 60, 180, 150, 90, 120):
+    """Boxes around a point, nearest first: names below, where a roof leaves room, numbers above."""
+    below, above = (-110, -130, -60, -30, -80, 0), (100, 120, 80, 60, 150, 180)
+    turns = (*below, *above) if _wide(width, height) else (*above, *below)
+    for radius in range(12, int(reach), 12):
+        for degrees in turns:
             cx = x + radius * math.cos(math.radians(degrees))
             cy = y + radius * math.sin(math.radians(degrees))
-            left = cx if abs(degrees) < 90 else cx - width / 2 if abs(degrees) == 90 else cx - width
+            left = cx if abs(degrees) < 90 else cx - width
             yield Box(left, cy - height / 2, left + width, cy + height / 2)
 
 
 def arrange(
-    points: Sequence[tuple[float, float]],
+    points: Sequence[Point],
     sizes: Sequence[tuple[float, float]],
     taken: Sequence[Box],
+    lines: Sequence[tuple[Point, Point]],
     frame: Box,
-    reach: float = 400,
 ) -> list[Box | None]:
-    """A free box of each size near its point, inside `frame`, first points first; None where none is left."""
-    occupied = list(taken)
-    boxes: list[Box | None] = []
-    for (x, y), (width, height) in zip(points, sizes, strict=True):
-        free = (
-            box
-            for box in _candidates(x, y, width, height, reach)
-            if box.inside(frame) and not any(box.overlaps(other) for other in occupied)
+    """A free box of each size near its point and inside `frame`, numbers first; None where none is left.
+
+    Boxes cover neither each other nor `taken` nor `lines`; the leaders from points to boxes cross neither boxes
+    nor leaders, unless there is no other way.
+    """
+    placed: list[tuple[Point, Point, Box]] = []
+    boxes: list[Box | None] = [None] * len(points)
+
+    def covers(box: Box) -> bool:
+        solid = any(box.overlaps(other) for other in (*taken, *(b for _, _, b in placed)))
+        return solid or any(_through(*line, box) for line in lines)
+
+    def tangles(point: Point, box: Box) -> bool:
+        end = anchor(point, box)
+        over = any(_through(point, end, other) for other in taken if not other.holds(point))
+        return over or any(
+            cross(point, end, a, b) or _through(a, b, box) or _through(point, end, other)
+            for a, b, other in placed
         )
-        box = next(free, None)
-        boxes.append(box)
-        if box is not None:
-            occupied.append(box)
+
+    for index in sorted(range(len(points)), key=lambda i: (_wide(*sizes[i]), points[i])):
+        point = points[index]
+        reach = 0.6 * (frame.top - frame.bottom)
+        free = [b for b in _candidates(*point, *sizes[index], reach) if b.inside(frame) and not covers(b)]
+        boxes[index] = next((b for b in free if not tangles(point, b)), free[0] if free else None)
+        if (box := boxes[index]) is not None:
+            placed.append((point, anchor(point, box), box))
     return boxes

@@ -31,12 +31,12 @@ GROUPS = {
 """Colour of a ceiling by its group."""
 
 KINDS = {
-    "gemm": ("s", BLUE),
+    "gemm": ("s", GREEN),
     "conv": ("o", VERMILLION),
-    "attention": ("D", GREEN),
-    "recurrent": ("p", PURPLE),
+    "attention": ("D", PURPLE),
+    "recurrent": ("p", BLUE),
     "norm": ("^", ORANGE),
-    "softmax": ("v", SKY),
+    "softmax": ("v", BLUE),
     "pool": ("h", PURPLE),
     "elementwise": ("P", SKY),
     "reduction": ("d", BLACK),

@@ -143,6 +143,10 @@ def _join(names: Sequence[str]) -> str:
 
 def _level_text(levels: Sequence[Ceiling]) -> str:
     """Names and bandwidths of levels that share a label: "DRAM read 4.54 · copy 4.27 TB/s"."""
+    values = {si(level.value, level.unit) for level in levels}
+    if len(values) == 1:
+        order = [name for name in BY_NAME if name in {level.name for level in levels}]
+        return f"{_join([label(name) for name in order])} {values.pop()}"
     texts: list[str] = []
     head = ""
     for level in levels:
@@ -164,12 +168,15 @@ def _slope(ax: Axes) -> float:
     return math.degrees(math.atan2(box.height / math.log(top / bottom), box.width / math.log(right / left)))
 
 
-def name_levels(ax: Axes, shown: Sequence[Roof]) -> None:
-    """One label along each group of nearly equal diagonals: above, or below where only that side is free."""
+def name_levels(ax: Axes, shown: Sequence[Roof], start: float | None = None) -> None:
+    """One label along each group of nearly equal diagonals: above, or below where only that side is free.
+
+    `start`: the intensity at which the labels begin; the left end if not given.
+    """
     from matplotlib.patheffects import withStroke
 
     halo = [withStroke(linewidth=2.5, foreground="white")]
-    start = 1.25 * ax.get_xlim()[0]
+    start = start or 1.25 * ax.get_xlim()[0]
     values = [level.value for roof in shown for level in roof.levels]
     for roof in shown:
         for group in clusters([level.value for level in roof.levels], 1.3):
@@ -200,8 +207,11 @@ def _pipe_text(roof: Roof, pipes: Sequence[Ceiling]) -> str:
     return f"{prefix}{names}  {value}{ridge}"
 
 
-def name_pipes(ax: Axes, shown: Sequence[Roof], fontsize: float = 8) -> None:
-    """A label for every pipe right of the axes, spread out so that none covers another, tied to its line."""
+def name_pipes(ax: Axes, shown: Sequence[Roof], fontsize: float = 8, narrow: bool = False) -> None:
+    """A label for every pipe right of the axes, spread out so that none covers another, tied to its line.
+
+    `narrow`: name, value and ridge point below each other.
+    """
     entries = [
         (pipes[-1].value, _pipe_text(roof, pipes), roof.colour_of(pipes[-1]))
         for roof in shown
@@ -210,7 +220,7 @@ def name_pipes(ax: Axes, shown: Sequence[Roof], fontsize: float = 8) -> None:
     box = ax.get_window_extent()
     figure_scale = ax.figure.dpi / 72
     wanted = [ax.transData.transform((1, value))[1] - box.y0 for value, _, _ in entries]
-    placed = spread(wanted, 1.45 * fontsize * figure_scale, 0, box.height)
+    placed = spread(wanted, (4.2 if narrow else 1.45) * fontsize * figure_scale, 0, box.height)
     for (_value, text, colour), line, y in zip(entries, wanted, placed, strict=True):
         leader = {
             "arrowstyle": "-",
@@ -221,7 +231,7 @@ def name_pipes(ax: Axes, shown: Sequence[Roof], fontsize: float = 8) -> None:
             "shrinkB": 0,
         }
         ax.annotate(
-            text, (1, line / box.height), (1.035, y / box.height), xycoords="axes fraction",
-            textcoords="axes fraction", va="center", fontsize=fontsize, color=colour, annotation_clip=False,
+            text.replace("  ", "\n") if narrow else text, (1, line / box.height), (1.035, y / box.height),
+            xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=fontsize, color=colour, annotation_clip=False,
             arrowprops=leader,
         )  # fmt: skip

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from roofline.analysis.place import PlacedSum, Placement, View
 from roofline.machine.ceilings import BY_NAME
 from roofline.machine.record import Ceiling, Machine, Measurement
 from roofline.units import si
@@ -114,4 +115,75 @@ def machine_table(machine: Machine) -> RenderableType:
         *notes(missing),
         *notes(machine.warnings),
         *notes(_sources(machine), "dim"),
+    )
+
+
+def _placed_row(total: PlacedSum, whole_s: float) -> list[str]:
+    intensity, rate = total.intensity(), total.attainable_flops_per_s
+    return [
+        escape(total.name) or "(root)",
+        total.kind,
+        ceiling_name(total.binding),
+        f"{total.calls:,}",
+        si(total.flops, "flops"),
+        si(total.bytes_read, "bytes"),
+        si(total.bytes_written, "bytes"),
+        "n/a" if intensity is None else f"{intensity:.3g}",
+        "n/a" if rate is None else si(rate, "flops_per_s"),
+        si(total.floor_s, "s"),
+        percent(total.floor_s, whole_s),
+        str(sum(total.uncounted.values()) or ""),
+    ]
+
+
+def ceiling_name(binding: str) -> str:
+    """A binding ceiling in print: a pipe's label, or the memory level."""
+    return {"dram": "DRAM", "l2": "L2", "none": "nothing to do"}.get(binding) or label(binding)
+
+
+def placement_remarks(placement: Placement) -> list[str]:
+    """What a reader of any table or figure of this placement must know: uncounted ops and fallbacks."""
+    ops = ", ".join(f"{name} ({calls})" for name, calls in placement.uncounted.items())
+    counted = [f"Not counted, no formula (calls); their FLOPs are missing: {ops}"] if ops else []
+    return [*counted, *(f"{f.calls} calls: {f.reason}" for f in placement.fallbacks)]
+
+
+def _summary(placement: Placement) -> str:
+    total = placement.total
+    shares = ", ".join(
+        f"{percent(s, total.floor_s)} {ceiling_name(name)}" for name, s in total.seconds_by_ceiling.items()
+    )
+    moved = total.bytes_read + total.bytes_written
+    return (
+        f"Sum: {si(total.flops, 'flops', 4)}, {si(moved, 'bytes', 4)}, "
+        f"floor {si(total.floor_s, 's', 4)}" + (f", bound by: {shares}" if shares else "")
+    )
+
+
+def placement_table(placement: Placement, view: View = "layer", top: int = 0) -> RenderableType:
+    """Rows of one view in order of execution, or only the `top` slowest of them; sums and remarks below."""
+    machine = placement.machine
+    origin = "measured" if machine.measured else "data sheet"
+    table = new_table(
+        f"{placement.name} on {machine.name} ({origin}), by {view}",
+        (view, "kind", "bound by"),
+        ("calls", "matrix work", "read", "written", "FLOP/B", "attainable", "floor", "share", "uncounted"),
+    )
+    rows = placement.by(view)
+    slowest = sorted(rows, key=lambda row: row.floor_s, reverse=True)[top:] if top else []
+    hidden = set(map(id, slowest))
+    for row in rows:
+        if id(row) not in hidden:
+            table.add_row(*_placed_row(row, placement.floor_s))
+    rest = sum(row.floor_s for row in slowest)
+    more = (
+        [f"… and {len(slowest)} faster ones, {percent(rest, placement.floor_s)} of the floor"]
+        if slowest
+        else []
+    )
+    return Group(
+        drop_empty(table),
+        *notes(more, "dim"),
+        Text(_summary(placement)),
+        *notes(placement_remarks(placement)),
     )

@@ -1,4 +1,4 @@
-"""Models by name, with inputs for them: timm, torchvision, Hugging Face configurations, and functions of the user.
+"""Models by name, with inputs: timm, torchvision, Hugging Face configurations, and functions of the user.
 
 Everything is built on the meta device: no memory, no download, random weights that are never drawn.
 """
@@ -58,8 +58,8 @@ def load(
     """The program that `name` stands for.
 
     A torchvision or timm name, `hf:CONFIG_OR_PATH`, or `package.module:function` with a function that returns
-    (model, args) or (model, args, kwargs). `batch` is 1 and `dtype` fp32 for named models unless given; `sequence` is
-    the number of tokens of a language model. Raises `UsageError` for unknown names and missing packages.
+    (model, args) or (model, args, kwargs). `batch` is 1 and `dtype` fp32 for named models unless given;
+    `sequence` is the number of tokens of a language model. Raises `UsageError` for unknown names and missing packages.
     """
     if batch is not None and batch < 0:
         raise UsageError(f"the batch is {batch}; it cannot be negative")
@@ -77,7 +77,7 @@ def precision(dtype: str | None) -> Iterator[None]:
     if dtype != "tf32":
         yield
         return
-    switches = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    switches: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [switch.allow_tf32 for switch in switches]
     try:
         for switch in switches:
@@ -198,7 +198,7 @@ def _hugging_face(name: str, batch: int, sequence: int | None) -> Program:
 
 
 def _configuration(transformers: Any, name: str) -> Any:
-    """A local file or folder, the default configuration of a model type, or one already in the local cache."""
+    """A local file or folder, the default configuration of a model type, or one in the local cache."""
     types = transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
     try:
         if name in types and not os.path.exists(name):
@@ -212,7 +212,7 @@ def _configuration(transformers: Any, name: str) -> Any:
 
 
 def _architecture(transformers: Any, config: Any) -> Any:
-    """The configuration's own class, else the model with the head its type is usually trained with, else the bare one."""
+    """The configuration's own class, else the model with its type's usual head, else the bare one."""
     own = getattr(transformers, (getattr(config, "architectures", None) or [""])[0], None)
     if own is not None:
         return own(config)
@@ -230,7 +230,7 @@ def _pixels(config: Any, batch: int) -> torch.Tensor:
 
 
 def _hf_inputs(model: Any, config: Any, batch: int, sequence: int | None) -> dict[str, Any]:
-    """Inputs on meta by the model's main input: tokens, or images; `sequence` is cut to what the model can take."""
+    """Inputs on meta by the model's main input: tokens or images."""
     import torch
 
     if model.main_input_name == "pixel_values":
@@ -300,8 +300,8 @@ def _prepared(program: Program, dtype: str | None, train: bool, channels_last: b
 
     model = program.function
     if isinstance(model, torch.nn.Module):
-        model = model.to(dtype=number, memory_format=layout) if number or channels_last else model
-        model = model.train(train)
+        model = model.to(number) if number else model
+        model = (model.to(memory_format=layout) if channels_last else model).train(train)
     return replace(
         program,
         function=model,
