@@ -164,3 +164,21 @@ def test_installed_wheel_finds_its_own_data_and_kernels(installed, tmp_path):
 def test_a_bare_clone_runs_without_being_installed(checkout, module):
     # `python -m` puts the folder it runs in at the head of the path, before any installed roofline.
     assert "Usage:" in run(sys.executable, "-m", module, "--help", cwd=checkout)
+
+
+@pytest.mark.parametrize(
+    ("python", "message"),
+    [("", "roofline needs Python >= 3.10; name one"), ("/bin/false", "is older than Python 3.10")],
+)
+@pytest.mark.parametrize("goal", ["probe", "test"])
+def test_make_says_so_where_python_is_missing_or_too_old(tmp_path, goal, python, message):
+    command = ["make", goal, f"PYTHON={python}", f"VENV={tmp_path / 'venv'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and message in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_every_make_command_explains_itself():
+    listed = run("make", "help", cwd=ROOT)
+    assert {line.split("\t")[0] for line in listed.splitlines()} >= {"probe", "test", "check", "plots"}
+    assert "Set up, then measure" in listed
