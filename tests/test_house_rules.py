@@ -20,6 +20,7 @@ LAYERS = {
     "analysis": 4,
     "report": 5,
     "probe": 6,
+    "commands": 6,
     "cli": 6,
     "__main__": 7,
 }

@@ -84,7 +84,6 @@ machines = records(
     ceilings=ceilings(),
     not_measured=texts,
     warnings=st.lists(text, max_size=2).map(tuple),
-    peers=st.dictionaries(text, positive, max_size=2),
     provenance=st.none()
     | records(
         Provenance,
@@ -154,8 +153,8 @@ def with_value(value):
 def test_numbers_that_json_does_not_have_are_refused(tmp_path, value):
     with pytest.raises(FileError, match=r"not a finite number - at `\$.ceilings\[0\].value`"):
         file.save(with_value(value), tmp_path / "machine.json")
-    with pytest.raises(FileError, match=r"at `\$.peers.torch`"):
-        file.save(replace(EXAMPLE, peers={"torch": value}), tmp_path / "machine.json")
+    with pytest.raises(FileError, match=r"at `\$.device.tdp_w`"):
+        file.save(replace(EXAMPLE, device=replace(EXAMPLE.device, tdp_w=value)), tmp_path / "machine.json")
     assert os.listdir(tmp_path) == []
 
 
