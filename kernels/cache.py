@@ -1,28 +1,34 @@
 """Question: how many bytes a second do the L1 and L2 caches deliver or take, and from what working set on no longer?
 
-Formula: bytes = 16 x vectors of the set x sweeps x blocks. Every block sweeps the whole set from its own start, so all
-of the set is read by every SM; L1 is bypassed (`.cg`) when L2 is asked. Random words; read sums are whole numbers and exact.
+Formula: bytes = chunk x sweeps x blocks.
+l1_read         all blocks sweep one small set: after the first sweep every load hits L1
+l2_read         each block sweeps a chunk of its own past L1 (`.cg`): every byte is asked of an L2 slice once
+l2_read_shared  all blocks sweep the same set past L1, each from its own start: neighbouring SMs that ask for one line at a
+                time are answered by one request, so more is delivered than L2's slices read (counters: about half)
+l2_write        each block writes a chunk of its own
+Random words; read sums are whole numbers and exact.
 Cannot show: what a kernel reaches that also computes; the near and the far half of a partitioned L2 apart.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.kernels.microkernel import Arena, Job, Microkernel, Variant
 from roofline.kernels.raw import launcher
-from roofline.kernels.streams import MULTIPLIER, SEED, written
+from roofline.kernels.streams import SEED, written
 from roofline.machine.record import Device
 
 SOURCE = r"""
 typedef unsigned int word;
 #define EACH_VECTOR _Pragma("unroll") for (int k = 0; k < VECTORS; ++k)
+// stride4 = 0: one set for all blocks, each starting elsewhere; else each block has its own chunk
 #define SWEEP \
-    const int start = (long long)blockIdx.x * n4 / gridDim.x / THREADS * THREADS; \
+    const int start = stride4 ? 0 : (long long)blockIdx.x * chunk4 / gridDim.x / THREADS * THREADS; \
+    set += (long long)blockIdx.x * stride4; \
     _Pragma("unroll 1") for (int s = 0; s < sweeps; ++s) \
-    _Pragma("unroll 1") for (int i = start + threadIdx.x, left = n4; left > 0; left -= THREADS * VECTORS)
+    _Pragma("unroll 1") for (int i = start + threadIdx.x, left = chunk4; left > 0; left -= THREADS * VECTORS)
 
-extern "C" __global__ void __launch_bounds__(THREADS) cache_read(const uint4* set, word* out, int n4, int sweeps) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+cache_read(const uint4* set, word* out, int chunk4, int stride4, int sweeps) {
     word sum = 0;
     SWEEP {
         uint4 v[VECTORS];
@@ -30,43 +36,40 @@ extern "C" __global__ void __launch_bounds__(THREADS) cache_read(const uint4* se
             asm volatile("ld.global" HINT ".v4.u32 {%0,%1,%2,%3}, [%4];"
                 : "=r"(v[k].x), "=r"(v[k].y), "=r"(v[k].z), "=r"(v[k].w) : "l"(set + i));
             i += THREADS;
-            if (i >= n4) i -= n4;
+            if (i >= chunk4) i -= chunk4;
         }
         EACH_VECTOR sum += v[k].x + v[k].y + v[k].z + v[k].w;
     }
     out[blockIdx.x * THREADS + threadIdx.x] = sum;
 }
-extern "C" __global__ void __launch_bounds__(THREADS) cache_write(uint4* set, word seed, int n4, int sweeps) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+cache_write(uint4* set, word seed, int chunk4, int stride4, int sweeps) {
     SWEEP {
         EACH_VECTOR {
-            const word w = (word)i * 4u * 0x9E3779B1u + seed;
+            const word w = (word)(blockIdx.x * stride4 + i) * 4u * 0x9E3779B1u + seed;
             asm volatile("st.global.cg.v4.u32 [%0], {%1,%2,%3,%4};"
                 :: "l"(set + i), "r"(w), "r"(w + 0x9E3779B1u), "r"(w + 2u * 0x9E3779B1u), "r"(w + 3u * 0x9E3779B1u) : "memory");
             i += THREADS;
-            if (i >= n4) i -= n4;
+            if (i >= chunk4) i -= chunk4;
         }
     }
 }
 """
 
-HINTS = {"l1_read": ".ca", "l2_read": ".cg", "l2_write": ".cg"}
+HINTS = {"l1_read": ".ca", "l2_read": ".cg", "l2_read_shared": ".cg", "l2_write": ".cg"}
+LAUNCH_BYTES = {"l1_read": 4e8, "l2_read": 1e8, "l2_read_shared": 2e8, "l2_write": 5e7}  # per SM and launch: 2 ms or so
 
 
 def set_bytes(ceiling: str, device: Device) -> int:
-    """Default working set: 16 KiB for L1; for L2 the power of two nearest a fifth of it, which every SM shares."""
-    if ceiling == "l1_read":
-        return 16 << 10
-    l2 = device.l2_bytes or (4 << 20)
-    return max(1 << 20, 1 << ((l2 // 5).bit_length() - 1))
+    """Default working set: 64 KiB for L1; for L2 a sixth of it, well inside even where its halves keep copies."""
+    return 64 << 10 if ceiling == "l1_read" else (device.l2_bytes or 4 << 20) // 6
 
 
-def variants(ceiling: str, device: Device) -> tuple[Variant, ...]:
+def variants(device: Device) -> tuple[Variant, ...]:
     """Vectors in flight per thread x threads x blocks per SM."""
-    rows = ((2, 512, 4), (4, 512, 2), (2, 256, 8), (4, 256, 4), (1, 1024, 2), (2, 1024, 2))
+    rows = ((4, 512, 2), (2, 1024, 2), (2, 512, 4), (2, 256, 8), (4, 256, 4))
     return tuple(
-        Variant(f"cuda {v} x 16 B, {t} threads, {b} blocks/SM", {"VECTORS": v, "THREADS": t, "BLOCKS": b})
-        for v, t, b in rows
-        if set_bytes(ceiling, device) % (16 * v * t) == 0
+        Variant(f"cuda {v} x 16 B, {t} threads, {b} blocks/SM", {"VECTORS": v, "THREADS": t, "BLOCKS": b}) for v, t, b in rows
     )
 
 
@@ -75,49 +78,47 @@ def compile_options(ceiling: str, variant: Variant) -> dict[str, int | str]:
     return {"THREADS": variant.options["THREADS"], "VECTORS": variant.options["VECTORS"], "HINT": f'"{HINTS[ceiling]}"'}
 
 
-def _reference_sums(words: Any, grid: int, threads: int, sweeps: int) -> Any:
-    """Sum over each block of what its threads read, modulo 2**32: `sweeps` times the whole set. (grid,) int64."""
-    return (words.long().sum() * sweeps % 2**32).expand(grid)
+def chunk_vectors(ceiling: str, variant: Variant, grid: int, size: int) -> tuple[int, int]:
+    """(16-byte vectors that a block sweeps, distance between the blocks' chunks; 0 = all sweep the same)."""
+    step = variant.options["VECTORS"] * variant.options["THREADS"]
+    private = ceiling in ("l2_read", "l2_write")
+    chunk = max(1, round(size / 16 / step / (grid if private else 1))) * step
+    return chunk, chunk if private else 0
 
 
 def prepare(ceiling: str, variant: Variant, arena: Arena, scale: float, size: int | None = None) -> Job:
-    """`size`: working set in bytes, a multiple of 16 x vectors x threads."""
+    """`size`: bytes of the whole working set, rounded to what the variant can sweep."""
     import numpy as np
-    import torch
 
-    o = variant.options
-    grid = (arena.device.sm_count or 1) * o["BLOCKS"]
-    size = size or set_bytes(ceiling, arena.device)
-    n4 = size // 16
-    words = arena.random((4 * n4,), "int32")
-    out = arena.empty((grid * o["THREADS"],), "int32")
-    sweeps = max(2, int(scale * LAUNCH_BYTES[ceiling] * (arena.device.sm_count or 1) / (size * grid)))
+    threads = variant.options["THREADS"]
+    grid = (arena.device.sm_count or 1) * variant.options["BLOCKS"]
+    chunk, stride = chunk_vectors(ceiling, variant, grid, size or set_bytes(ceiling, arena.device))
+    words = arena.random((4 * (chunk * grid if stride else chunk),), "int32")
+    out = arena.empty((grid, threads), "int32")
+    per_sweep = 16.0 * chunk * grid
+    sweeps = max(2, int(scale * LAUNCH_BYTES[ceiling] * (arena.device.sm_count or 1) / per_sweep))
     kernel = "cache_write" if ceiling.endswith("write") else "cache_read"
     call = launcher(SOURCE, kernel, compile_options(ceiling, variant), arena.torch_device.index)
     second = np.uint32(SEED) if kernel == "cache_write" else out
 
     def launch(count: int) -> None:
-        call(grid, o["THREADS"], (words, second, np.int32(n4), np.int32(count)))
+        call(grid, threads, (words, second, np.int32(chunk), np.int32(stride), np.int32(count)))
 
     def check() -> float:
         launch(3)
         if kernel == "cache_write":
-            return float((words != written(4 * n4, words.device)).sum())
-        sums = (out.long() % 2**32).view(grid, -1).sum(1) % 2**32
-        return float(torch.ne(sums, _reference_sums(words, grid, o["THREADS"], 3)).sum())
+            return float((words != written(words.numel(), words.device)).sum())
+        swept = words.long().view(grid if stride else 1, -1).sum(1)
+        return float(((out.long().sum(1) - 3 * swept) % 2**32 != 0).sum())
 
-    return Job(lambda _: launch(sweeps), float(size) * grid * sweeps, check, size)
-
-
-LAUNCH_BYTES = {"l1_read": 4e8, "l2_read": 2e8, "l2_write": 1e8}  # per SM and launch: 2 ms or so
-assert MULTIPLIER % 2**32 == 0x9E3779B1
+    return Job(lambda _: launch(sweeps), per_sweep * sweeps, check, 4 * words.numel())
 
 
 def _microkernel(ceiling: str) -> Microkernel:
     def run(variant: Variant, arena: Arena, scale: float) -> Job:
         return prepare(ceiling, variant, arena, scale)
 
-    return Microkernel(ceiling, "cupy", lambda device: variants(ceiling, device), run, 0.0, (3, 5))
+    return Microkernel(ceiling, "cupy", variants, run, 0.0, (3, 5))
 
 
 MICROKERNELS = tuple(_microkernel(ceiling) for ceiling in HINTS)

@@ -33,6 +33,8 @@ class Job:
     """Runs the kernel on a small case and returns its relative error against a reference."""
     buffer_bytes: int = 0
     """Bytes of each buffer the launch sweeps."""
+    clock_hz: Callable[[], float] | None = None
+    """Clock that the SMs themselves counted during the last launch."""
 
 
 class Arena(Protocol):

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.kernels.microkernel import Arena, Job, Microkernel, Variant, relative_error
-from roofline.kernels.raw import launcher
+from roofline.kernels.raw import STOPWATCH, clock_hz, launcher
 from roofline.machine.record import Device
 
 # Fragments (g = lane / 4, t = lane % 4): A[g + 8 (i % 2)][t + 4 (i / 2)], B[t + 4 i][g], C[g + 8 (i / 2)][2 t + i % 2].
-SOURCE = r"""
+SOURCE = STOPWATCH + r"""
 #define M (ROWS8 * 8)
 #define K (STEPS4 * 4)
 #define A_REGS (ROWS8 * STEPS4)
@@ -33,7 +33,9 @@ __device__ __forceinline__ void mma(double* c, const double* a, const double* b)
 #endif
 }
 // a: (M, K) row-major, b: (K, 8) row-major, out: (warps, TILES, M, 8)
-extern "C" __global__ void __launch_bounds__(THREADS) mma_fp64(const double* a, const double* b, double* out, int loops) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+mma_fp64(const double* a, const double* b, double* out, int loops, long long* ticks) {
+    const Stopwatch stopwatch;
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     double fa[A_REGS], fb[B_REGS], c[TILES][C_REGS];
 #pragma unroll
@@ -53,6 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma_fp64(const double* a, 
     for (int n = 0; n < TILES; ++n)
 #pragma unroll
         for (int i = 0; i < C_REGS; ++i) tile[(n * M + g + 8 * (i / 2)) * 8 + 2 * t + i % 2] = c[n][i];
+    stopwatch.stop(ticks);
 }
 """
 
@@ -62,7 +65,7 @@ LAUNCH_FLOPS = 1e9  # per SM
 def variants(device: Device) -> tuple[Variant, ...]:
     """m16n8k16 exists from sm_90 on, m8n8k4 from sm_80; tiles x threads x blocks per SM."""
     hopper = tuple(int(x) for x in (device.compute_capability or "8.0").split(".")) >= (9, 0)
-    shapes = ((2, 4, 8, 256, 2), (2, 4, 4, 256, 2), (2, 4, 4, 512, 2)) if hopper else ()
+    shapes = ((2, 4, 4, 256, 2), (2, 4, 2, 512, 2), (2, 4, 8, 256, 1)) if hopper else ()
     rows = (*shapes, (1, 1, 16, 256, 2), (1, 1, 8, 256, 4), (1, 1, 8, 512, 2))
     return tuple(
         Variant(
@@ -88,19 +91,20 @@ def prepare(variant: Variant, arena: Arena, scale: float) -> Job:
     warps = grid * o["THREADS"] // 32
     a, b = arena.random((m, k), "float64"), arena.random((k, 8), "float64")
     out = arena.empty((warps, o["TILES"], m, 8), "float64")
+    ticks = arena.empty((grid, 2), "int64")
     per_loop = 2.0 * m * 8 * k * o["TILES"] * o["UNROLL"] * warps
     loops = max(2, int(scale * LAUNCH_FLOPS * sms / per_loop))
     call = launcher(SOURCE, "mma_fp64", compile_options(variant), arena.torch_device.index)
 
     def launch(count: int) -> None:
-        call(grid, o["THREADS"], (a, b, out, np.int32(count)))
+        call(grid, o["THREADS"], (a, b, out, np.int32(count), ticks))
 
     def check() -> float:
         launch(2)
         expected: Any = 2 * o["UNROLL"] * (a @ b)
         return relative_error(out, expected.expand_as(out))
 
-    return Job(lambda _: launch(loops), per_loop * loops, check)
+    return Job(lambda _: launch(loops), per_loop * loops, check, clock_hz=lambda: clock_hz(ticks))
 
 
 MICROKERNELS = (Microkernel("tensor_fp64", "cupy", variants, prepare, 1e-13, (8, 0)),)

@@ -6,6 +6,32 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+STOPWATCH = r"""
+// The SM's own clock: cycles and nanoseconds of each block, since sensors lag and overstate it under a power limit.
+struct Stopwatch {
+    unsigned long long ns;
+    long long cycles;
+    __device__ __forceinline__ static unsigned long long now() {
+        unsigned long long t;
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+        return t;
+    }
+    __device__ __forceinline__ Stopwatch() : ns(now()), cycles(clock64()) {}
+    __device__ __forceinline__ void stop(long long* ticks) const {  // ticks: (blocks, 2)
+        if (threadIdx.x == 0) {
+            ticks[2 * blockIdx.x] = clock64() - cycles;
+            ticks[2 * blockIdx.x + 1] = now() - ns;
+        }
+    }
+};
+"""
+
+
+def clock_hz(ticks: Any) -> float:
+    """Clock of the SMs during the last launch from its (blocks, 2) cycles and nanoseconds."""
+    cycles, ns = ticks.double().sum(0).tolist()
+    return cycles / ns * 1e9
+
 
 def defines(options: Mapping[str, int | str]) -> tuple[str, ...]:
     """Compiler options that define a macro for each option."""

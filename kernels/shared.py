@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) shared_read(const uint4* s
 #pragma unroll
         for (int k = 0; k < LOADS; ++k) {
             uint4 v;
-            asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+            asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address + k * THREADS * 16));
             sum += v.x + v.y + v.z + v.w;
         }

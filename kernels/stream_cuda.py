@@ -19,13 +19,34 @@ from roofline.machine.record import Device
 
 SOURCE = r"""
 typedef unsigned int word;
+#if POLICY  // keep what was read for a while and let writes leave at once: DRAM then turns around less often
+__device__ __forceinline__ unsigned long long evict_last() {
+    unsigned long long p;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p));
+    return p;
+}
+__device__ __forceinline__ unsigned long long evict_first() {
+    unsigned long long p;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p));
+    return p;
+}
+#define LOAD_ASM "ld.global.L1::no_allocate.L2::cache_hint.v4.f32 {%0,%1,%2,%3}, [%4], %5;"
+#define LOAD_POLICY , "l"(evict_last())
+#define STORE_ASM "st.global.L2::cache_hint.v4.f32 [%0], {%1,%2,%3,%4}, %5;"
+#define STORE_POLICY , "l"(evict_first())
+#else
+#define LOAD_ASM "ld.global" HINT ".v4.f32 {%0,%1,%2,%3}, [%4];"
+#define LOAD_POLICY
+#define STORE_ASM "st.global" STORE_HINT ".v4.f32 [%0], {%1,%2,%3,%4};"
+#define STORE_POLICY
+#endif
 __device__ __forceinline__ float4 load(const float4* p) {
     float4 v;
-    asm volatile("ld.global" HINT ".v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p));
+    asm volatile(LOAD_ASM : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p) LOAD_POLICY);
     return v;
 }
 __device__ __forceinline__ void store(float4* p, float4 v) {
-    asm volatile("st.global" STORE_HINT ".v4.f32 [%0], {%1,%2,%3,%4};" :: "l"(p), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+    asm volatile(STORE_ASM :: "l"(p), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) STORE_POLICY : "memory");
 }
 #define FIRST ((long long)blockIdx.x * THREADS * VECTORS + threadIdx.x)
 #define EACH_VECTOR _Pragma("unroll") for (int k = 0; k < VECTORS; ++k)
@@ -66,29 +87,35 @@ LOAD_HINTS = ("", ".cg", ".cs", ".nc.L1::no_allocate")
 STORE_HINTS = ("", ".cg", ".cs", ".wt")
 
 
-def _variant(threads: int, vectors: int, load: int, store: int) -> Variant:
-    hints = f"ld{LOAD_HINTS[load]} st{STORE_HINTS[store]}"
+def _variant(threads: int, vectors: int, load: int = 0, store: int = 0, policy: int = 0) -> Variant:
+    hints = "ld evict_last, st evict_first" if policy else f"ld{LOAD_HINTS[load]} st{STORE_HINTS[store]}"
     return Variant(
         f"cuda {vectors} x 16 B/thread, {threads} threads, {hints}",
-        {"THREADS": threads, "VECTORS": vectors, "load": load, "store": store},
+        {"THREADS": threads, "VECTORS": vectors, "load": load, "store": store, "POLICY": policy},
     )
 
 
-def read_variants(device: Device) -> tuple[Variant, ...]:
-    """Several independent 16-byte loads per thread."""
-    return tuple(_variant(*row) for row in ((256, 4, 1, 0), (256, 8, 1, 0), (512, 4, 1, 0), (256, 2, 1, 0), (512, 2, 2, 0)))
+_NO_ALLOCATE, _STREAM = 3, 2
+VARIANTS = {
+    "read": (_variant(512, 8, _NO_ALLOCATE), _variant(256, 8, _STREAM), _variant(128, 4, _STREAM), _variant(256, 4, 1)),
+    "write": (_variant(256, 1, store=_STREAM), _variant(512, 1, store=_STREAM), _variant(256, 2, store=_STREAM), _variant(256, 1, store=1)),
+    "copy": (_variant(256, 1, policy=1), _variant(128, 1), _variant(128, 1, policy=1), _variant(256, 1, 1)),
+    "triad": (_variant(256, 1, policy=1), _variant(128, 1, 1, _STREAM), _variant(128, 1, policy=1), _variant(256, 1, 1, _STREAM)),
+}
+"""Read: several independent loads per thread. Others: one access per thread keeps most blocks in flight."""
 
 
-def write_variants(device: Device) -> tuple[Variant, ...]:
-    """One 16-byte access per thread keeps most blocks in flight."""
-    return tuple(_variant(*row) for row in ((256, 1, 1, 0), (256, 1, 1, 2), (512, 1, 1, 0), (256, 2, 1, 0), (128, 1, 2, 2)))
+def variants(operation: str, device: Device) -> tuple[Variant, ...]:
+    """Variants of an operation; cache policies exist from compute capability 8.0 on."""
+    policies = int((device.compute_capability or "8.0").split(".")[0]) >= 8
+    return tuple(v for v in VARIANTS[operation] if policies or not v.options["POLICY"])
 
 
 def compile_options(variant: Variant) -> dict[str, int | str]:
     """Macros of a variant; cache hints as string literals."""
     o = variant.options
     return {
-        "THREADS": o["THREADS"], "VECTORS": o["VECTORS"],
+        "THREADS": o["THREADS"], "VECTORS": o["VECTORS"], "POLICY": o["POLICY"],
         "HINT": f'"{LOAD_HINTS[o["load"]]}"', "STORE_HINT": f'"{STORE_HINTS[o["store"]]}"',
     }
 
@@ -128,8 +155,7 @@ def _microkernel(operation: str) -> Microkernel:
     def prepare(variant: Variant, arena: Arena, scale: float) -> Job:
         return _prepare(operation, variant, arena, scale)
 
-    variants = read_variants if operation == "read" else write_variants
-    return Microkernel(f"dram_{operation}", "cupy", variants, prepare, streams.TOLERANCE[operation], (3, 5))
+    return Microkernel(f"dram_{operation}", "cupy", lambda device: variants(operation, device), prepare, streams.TOLERANCE[operation], (3, 5))
 
 
 MICROKERNELS = tuple(_microkernel(operation) for operation in streams.OPERATIONS)

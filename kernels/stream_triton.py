@@ -65,12 +65,12 @@ def _variant(block: int, warps: int, per_sm: int = 0, stages: int = 1) -> Varian
 
 def read_variants(device: Device) -> tuple[Variant, ...]:
     """A persistent grid with several loads in flight."""
-    return tuple(_variant(*row) for row in ((4096, 8, 4, 3), (2048, 8, 8, 3), (2048, 4, 8, 4), (4096, 4, 8, 3)))
+    return tuple(_variant(*row) for row in ((8192, 8, 4, 2), (4096, 8, 4, 3), (2048, 8, 8, 3), (2048, 4, 8, 4)))
 
 
 def write_variants(device: Device) -> tuple[Variant, ...]:
     """One to four 16-byte accesses per thread, full grid."""
-    return tuple(_variant(*row) for row in ((1024, 8), (2048, 8), (1024, 4), (4096, 8)))
+    return tuple(_variant(*row) for row in ((1024, 8), (512, 4), (2048, 16), (1024, 4)))
 
 
 def grid_of(variant: Variant, n: int, device: Device) -> int:

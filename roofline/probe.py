@@ -5,6 +5,8 @@ from roofline.callable_module import make_callable
 make_callable(__name__, "roofline.measure.run", "probe")
 
 if __name__ == "__main__":
+    import sys
+
     from roofline.cli import main
 
-    main(["probe"], from_module=True)
+    main(["probe", *sys.argv[1:]], prog="python -m roofline")

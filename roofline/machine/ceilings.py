@@ -34,6 +34,7 @@ KINDS: tuple[CeilingKind, ...] = (
     _memory("dram_copy", "dram", "DRAM copy"),
     _memory("dram_triad", "dram", "DRAM triad"),
     _memory("l2_read", "l2", "L2 read"),
+    _memory("l2_read_shared", "l2", "L2 read, all SMs the same lines"),
     _memory("l2_write", "l2", "L2 write"),
     _memory("l1_read", "l1", "L1 read"),
     _memory("shared_read", "shared", "shared memory read"),

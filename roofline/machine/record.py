@@ -60,6 +60,9 @@ class Health:
     """What the device's own sensors said while a ceiling was measured: medians over the samples taken."""
 
     clock_hz: float | None = None
+    """SM clock: as the SMs themselves counted it, if the microkernel could ask them, else as the sensor said."""
+    sensor_clock_hz: float | None = None
+    """SM clock as the sensor said; under a power limit it can be a tenth too high."""
     memory_clock_hz: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
@@ -82,6 +85,8 @@ class Measurement:
     """95 % interval of the median, in the ceiling's unit."""
     converged: bool
     """False: the time budget ended before the interval was narrow enough."""
+    burst: float | None = None
+    """Rate in the first milliseconds after a rest, before a power limit acts; the value itself is the sustained one."""
     health: Health = Health()
     limit: float | None = None
     """Physical limit at the observed clock: lanes x clock, or pin rate."""
@@ -142,8 +147,6 @@ class Machine:
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Ceiling name → why it could not be measured here."""
     warnings: tuple[str, ...] = ()
-    peers: Mapping[str, float] = field(default_factory=dict)
-    """What other programs reached in the same run, for comparison: name → rate (`torch.copy_`, `torch.mm bf16 8192`)."""
     provenance: Provenance | None = None
     """None for a data-sheet machine: there each ceiling names its source."""
     schema_version: int = SCHEMA_VERSION

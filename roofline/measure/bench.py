@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -27,6 +27,12 @@ class Bench(Protocol):
 
     def prepare(self, kernel: Microkernel, variant: Variant, scale: float) -> Job:
         """A job of `scale` times the full work; raises RooflineError if it cannot be built."""
+
+    def compile(self, kernels: Sequence[Microkernel], variants: int) -> None:
+        """Compiles the first `variants` variants of each microkernel, in parallel; failures show up in `prepare`."""
+
+    def rest(self, seconds: float) -> None:
+        """Lets the device cool down."""
 
     def time(self, job: Job, launches: int) -> list[float]:
         """Seconds of each of `launches` back-to-back launches."""

@@ -12,10 +12,12 @@ from roofline.machine.record import Ceiling, Health, Measurement, Trial, Unit
 from roofline.measure import limits
 from roofline.measure.bench import Bench
 from roofline.measure.statistics import median, median_interval
-from roofline.measure.stopping import Effort
+from roofline.measure.stopping import Effort, Verdict
 
 _TRIAL_LAUNCHES = 5
 _BATCH_S = 0.02
+_BURST_LAUNCHES = 8
+_POWER_LIMITED = ("tensor", "vector", "gemm", "conv")
 _FLAT_AT = 0.5
 """The share of the work at which time is compared with the full work."""
 
@@ -86,25 +88,42 @@ def _trial(bench: Bench, job: Job, unit: Unit, effort: Effort) -> float:
 
 
 def _measure(bench: Bench, best: Candidate, effort: Effort, error: float, trials: tuple[Trial, ...]) -> Ceiling:
-    name, unit, job = best.kernel.ceiling, BY_NAME[best.kernel.ceiling].unit, best.job
+    kind, job = BY_NAME[best.kernel.ceiling], best.job
+    burst_s = _burst(bench, job, effort) if effort.rest_s and kind.group in _POWER_LIMITED else None
     _settle(bench, job, effort)
+    samples_s, health, verdict = _sample(bench, job, effort)
+    scaling = _scaling(bench, best, median(samples_s))
+    value = rate(kind.unit, job.work, median(samples_s))
+    low, high = sorted(rate(kind.unit, job.work, s) for s in median_interval(samples_s))
+    bound = bench.limit(kind.name, health)
+    measurement = Measurement(
+        backend=best.kernel.backend, variant=best.variant.name, work=job.work, samples_s=tuple(samples_s),
+        low=low, high=high, converged=verdict == "converged", health=health,
+        burst=rate(kind.unit, job.work, burst_s) if burst_s else None,
+        limit=bound[0] if bound else None, limit_basis=bound[1] if bound else "", error=error, scaling=scaling,
+        buffer_bytes=job.buffer_bytes or None, trials=trials,
+        flags=_flags(value, bound, health, scaling, verdict == "converged", effort),
+    )
+    return Ceiling(name=kind.name, value=value, unit=kind.unit, source="measured", measurement=measurement)
+
+
+def _sample(bench: Bench, job: Job, effort: Effort) -> tuple[list[float], Health, Verdict]:
+    """Samples until the rule stops, what the sensors (and the SMs' own clocks) said meanwhile, and why it stopped."""
     samples_s: list[float] = []
+    clocks_hz: list[float] = []
     with bench.watch() as health:
         while (verdict := effort.stopping.verdict(samples_s)) == "continue":
             samples_s += bench.time(job, _batch(samples_s))
+            if job.clock_hz:
+                clocks_hz.append(job.clock_hz())
         observed = health()
-    scaling = _scaling(bench, best, median(samples_s))
-    value = rate(unit, job.work, median(samples_s))
-    low, high = sorted(rate(unit, job.work, s) for s in median_interval(samples_s))
-    bound = bench.limit(name, observed)
-    measurement = Measurement(
-        backend=best.kernel.backend, variant=best.variant.name, work=job.work, samples_s=tuple(samples_s),
-        low=low, high=high, converged=verdict == "converged", health=observed,
-        limit=bound[0] if bound else None, limit_basis=bound[1] if bound else "", error=error, scaling=scaling,
-        buffer_bytes=job.buffer_bytes or None, trials=trials,
-        flags=_flags(value, bound, observed, scaling, verdict == "converged", effort),
-    )
-    return Ceiling(name=name, value=value, unit=unit, source="measured", measurement=measurement)
+    return samples_s, replace(observed, clock_hz=median(clocks_hz)) if clocks_hz else observed, verdict
+
+
+def _burst(bench: Bench, job: Job, effort: Effort) -> float:
+    """Median seconds of the first launches after a rest."""
+    bench.rest(effort.rest_s)
+    return median(bench.time(job, _BURST_LAUNCHES)[1:])
 
 
 def _flags(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from time import sleep
 from typing import Any
 
 from roofline.errors import BackendUnavailable, OutOfDeviceMemory, RooflineError
@@ -91,7 +94,29 @@ class CudaBench:
 
     def prepare(self, kernel: Microkernel, variant: Variant, scale: float) -> Job:
         """Builds the job; every failure of a backend becomes a RooflineError with its first line."""
-        return self._guarded(lambda: kernel.prepare(variant, self.arena, scale))
+        with self._torch.cuda.device(self._torch_device):
+            return self._guarded(lambda: kernel.prepare(variant, self.arena, scale))
+
+    def compile(self, kernels: Sequence[Microkernel], variants: int) -> None:
+        """One small launch of each variant, on as many threads as there are cores: compilers release the interpreter lock."""
+        self.arena.arrays(1, 1.0)
+        pairs = [
+            (kernel, variant)
+            for kernel in kernels
+            if kernel.backend != "torch" and not self.unusable(kernel)
+            for variant in kernel.variants(self.device)[:variants]
+        ]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda pair: self._compile(*pair), pairs))
+
+    def _compile(self, kernel: Microkernel, variant: Variant) -> None:
+        with suppress(Exception), self._torch.cuda.device(self._torch_device):
+            kernel.prepare(variant, self.arena, 0.01).run(0)
+            self._torch.cuda.synchronize()
+
+    def rest(self, seconds: float) -> None:
+        """An idle GPU cools within a second."""
+        sleep(seconds)
 
     def time(self, job: Job, launches: int) -> list[float]:
         """Seconds between device events around each launch."""
@@ -106,7 +131,7 @@ class CudaBench:
                 job.run(i)
                 events[i + 1].record()
             events[-1].synchronize()
-            return [a.elapsed_time(b) * 1e-3 for a, b in zip(events, events[1:])]
+            return [round(a.elapsed_time(b) * 1e-3, 9) for a, b in zip(events, events[1:])]
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:

@@ -55,11 +55,10 @@ def limit(device: Device, ceiling: str, health: Health) -> tuple[float, str] | N
     if ceiling.startswith("dram_"):
         clock = health.memory_clock_hz or device.memory_clock_hz
         pins = pin_bytes_per_s(device, clock) if clock else None
-        return None if not pins else (pins, f"{device.memory_bus_bits} bit x {clock / 1e6:.0f} MHz x {DATA_RATE}")
+        return None if not pins or not clock else (pins, f"{device.memory_bus_bits} bit x {clock / 1e6:.0f} MHz x {DATA_RATE}")
     clock = health.clock_hz or device.boost_clock_hz
-    rate: float | None = per_clock_and_sm(device, ceiling)
-    if ceiling in ("shared_read", "l1_read"):
-        rate = SHARED_BYTES_PER_CLOCK_AND_SM
+    on_chip = ceiling in ("shared_read", "l1_read")
+    rate = SHARED_BYTES_PER_CLOCK_AND_SM if on_chip else per_clock_and_sm(device, ceiling)
     if not rate or not clock or not device.sm_count:
         return None
     return rate * clock * device.sm_count, f"{rate:g}/clk/SM x {device.sm_count} SMs x {clock / 1e6:.0f} MHz"

@@ -65,6 +65,8 @@ def measure_machine(bench: Bench, effort: Effort, only: Sequence[str] | None = N
         )
 
     try:
+        progress("compiling", 0.0)
+        bench.compile([kernel for kernels in plan.values() for kernel in kernels], effort.variants)
         for done, (name, kernels) in enumerate(plan.items()):
             progress(name, done / len(plan))
             try:

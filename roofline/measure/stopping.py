@@ -52,6 +52,8 @@ class Effort:
     """Variants of each microkernel that are tried."""
     trial_s: float
     """Time of one trial."""
+    rest_s: float
+    """Pause before the burst of a pipe that may meet the power limit; 0: no burst is measured."""
     settling: SettlingRule
     stopping: StoppingRule
 
@@ -59,8 +61,8 @@ class Effort:
 EFFORTS = {
     effort.name: effort
     for effort in (
-        Effort("quick", 2, 0.01, SettlingRule(0.02, 0.02, 0.2), StoppingRule(0.005, 0.1, 0.3)),
-        Effort("standard", 5, 0.03, SettlingRule(0.01, 0.05, 0.6), StoppingRule(0.005, 0.5, 1.5)),
-        Effort("thorough", 99, 0.1, SettlingRule(0.005, 0.1, 3.0), StoppingRule(0.002, 2.0, 10.0)),
+        Effort("quick", 2, 0.01, 0.0, SettlingRule(0.02, 0.02, 0.2), StoppingRule(0.005, 0.1, 0.3)),
+        Effort("standard", 5, 0.03, 0.5, SettlingRule(0.01, 0.05, 0.6), StoppingRule(0.005, 0.5, 1.5)),
+        Effort("thorough", 99, 0.1, 2.0, SettlingRule(0.005, 0.1, 3.0), StoppingRule(0.002, 2.0, 10.0)),
     )
 }
