@@ -31,8 +31,9 @@ def seconds(knots: dict[float, float], read_bytes: int, written_bytes: int) -> f
     """Time for the bytes at bandwidths `knots` (share of bytes written → bytes/s).
 
     Seconds per byte are interpolated linearly in the share written: a pure read takes exactly the read
-    bandwidth, 2:1 the triad's, 1:1 the copy's, a pure write the write's. Where only read and write are known, this
-    is read/B_r + written/B_w. Outside the known shares the nearest holds. A faster direction never costs time.
+    bandwidth, 2:1 the triad's, 1:1 the copy's, a pure write the write's. Where only read and write are known,
+    this is read/B_r + written/B_w. Outside the known shares the nearest holds. A faster direction never
+    costs time.
     """
     total = read_bytes + written_bytes
     if total == 0:

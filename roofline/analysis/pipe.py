@@ -62,8 +62,8 @@ RULES: tuple[tuple[str, str, Callable[[Device], bool], str], ...] = (
 )
 """(pipe, what stands for it, on which devices, why).
 
-A rule that says "no such units" holds only where that is known: a rate that is merely unpublished or unmeasured
-is an error, not a guess."""
+A rule that says "no such units" holds only where that is known: a rate that is merely unpublished or
+unmeasured is an error, not a guess."""
 
 
 def resolve(machine: Machine, pipe: str) -> str:

@@ -21,7 +21,7 @@ from roofline.work.record import Call, Trace
 View = Literal["call", "layer", "module", "operator", "pipe"]
 
 _TILE = 256
-"""Rows and columns of the largest output tile that today's GPUs keep on chip: bounds L2 traffic from below."""
+"""Rows and columns of the largest output tile that GPUs keep on chip: bounds L2 traffic from below."""
 
 
 @dataclass(frozen=True, kw_only=True)

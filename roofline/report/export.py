@@ -13,6 +13,7 @@ import msgspec
 from roofline.analysis.place import PlacedSum, Placement, View
 from roofline.errors import FileError
 from roofline.machine.file import write_atomically
+from roofline.machine.record import Machine
 
 SCHEMA_VERSION = 1
 
@@ -145,3 +146,14 @@ def save_csv(placements: Sequence[Placement], path: str | Path, view: View = "la
 
 def _cell(value: object) -> object:
     return ";".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else value
+
+
+def save_ceilings_csv(machines: Sequence[Machine], path: str | Path) -> Path:
+    """Write one line per machine and ceiling, in base units; `FileError` if that fails."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["machine", "ceiling", "value", "unit", "source", "published"])
+    for machine in machines:
+        for c in machine.ceilings:
+            writer.writerow([machine.name, c.name, c.value, c.unit, c.source, c.published])
+    return write_atomically(path, text.getvalue().encode())

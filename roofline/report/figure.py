@@ -125,7 +125,8 @@ def save_placement_figure(placement: Placement, path: str | Path, view: View = "
     figure.text(
         0.06, 0.922,
         f"{si(total.flops, 'flops', 4)} matrix work, "
-        f"{si(total.bytes_read + total.bytes_written, 'bytes', 4)} compulsory traffic, floor {si(total.floor_s, 's', 4)}; {_origin(placement.machine)}",
+        f"{si(total.bytes_read + total.bytes_written, 'bytes', 4)} compulsory traffic, "
+        f"floor {si(total.floor_s, 's', 4)}; {_origin(placement.machine)}",
         fontsize=8.5, color="#555555", va="center",
     )  # fmt: skip
     figure.text(0.06, 0.02, "\n".join(placement_remarks(placement)), fontsize=8, color="#a04000", va="top")

@@ -118,8 +118,8 @@ def arrange(
 ) -> list[Box | None]:
     """A free box of each size near its point and inside `frame`, numbers first; None where none is left.
 
-    Boxes cover neither each other nor `taken` nor `lines`; the leaders from points to boxes cross neither boxes
-    nor leaders, unless there is no other way.
+    Boxes cover neither each other nor `taken` nor `lines`; the leaders from points to boxes cross neither
+    boxes nor leaders, unless there is no other way.
     """
     placed: list[tuple[Point, Point, Box]] = []
     boxes: list[Box | None] = [None] * len(points)

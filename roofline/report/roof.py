@@ -232,6 +232,6 @@ def name_pipes(ax: Axes, shown: Sequence[Roof], fontsize: float = 8, narrow: boo
         }
         ax.annotate(
             text.replace("  ", "\n") if narrow else text, (1, line / box.height), (1.035, y / box.height),
-            xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=fontsize, color=colour, annotation_clip=False,
-            arrowprops=leader,
+            xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=fontsize,
+            color=colour, annotation_clip=False, arrowprops=leader,
         )  # fmt: skip

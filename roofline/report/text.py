@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from roofline.analysis.machines import MachineComparison, Pair
 from roofline.analysis.place import PlacedSum, Placement, View
 from roofline.machine.ceilings import BY_NAME
-from roofline.machine.record import Ceiling, Machine, Measurement
+from roofline.machine.record import Ceiling, Machine, Measurement, Unit
 from roofline.units import si
 
 
 def label(name: str) -> str:
     """What a ceiling is called in print; names outside the vocabulary stand for themselves."""
     return BY_NAME[name].label if name in BY_NAME else name
+
+
+def show(renderable: RenderableType) -> None:
+    """Print to standard output, as wide as it needs: a column cut short would hide a number."""
+    console = Console()
+    console.width = max(
+        console.width, console.measure(renderable, options=console.options.update(width=400)).maximum
+    )
+    console.print(renderable)
 
 
 def percent(part: float | None, whole: float | None, digits: int = 1) -> str:
@@ -187,3 +197,19 @@ def placement_table(placement: Placement, view: View = "layer", top: int = 0) ->
         Text(_summary(placement)),
         *notes(placement_remarks(placement)),
     )
+
+
+def _pair(pair: Pair, unit: Unit) -> list[str]:
+    values = ["" if value is None else si(value, unit) for value in (pair.a, pair.b)]
+    return [*values, "" if pair.ratio is None else f"{pair.ratio:.3g}"]
+
+
+def comparison_table(comparison: MachineComparison) -> RenderableType:
+    """Ceilings of two machines with their ratios; measured and data sheet apart."""
+    a, b = comparison.a, comparison.b
+    columns = [f"{text}\n{kind}" for kind in ("measured", "data sheet") for text in (a, b, "ratio")]
+    table = new_table(f"{a} against {b}", ("ceiling",), columns)
+    for row in comparison.ceilings:
+        table.add_row(label(row.name), *_pair(row.measured, row.unit), *_pair(row.datasheet, row.unit))
+    note = f"ratio = {a} / {b}: of a rate, above 1 is better; of a time, below 1"
+    return Group(drop_empty(table), *notes([note], "dim"))

@@ -59,7 +59,8 @@ def load(
 
     A torchvision or timm name, `hf:CONFIG_OR_PATH`, or `package.module:function` with a function that returns
     (model, args) or (model, args, kwargs). `batch` is 1 and `dtype` fp32 for named models unless given;
-    `sequence` is the number of tokens of a language model. Raises `UsageError` for unknown names and missing packages.
+    `sequence` is the number of tokens of a language model. Raises `UsageError` for unknown names and missing
+    packages.
     """
     if batch is not None and batch < 0:
         raise UsageError(f"the batch is {batch}; it cannot be negative")
@@ -247,8 +248,6 @@ def _hf_inputs(model: Any, config: Any, batch: int, sequence: int | None) -> dic
         inputs["pixel_values"] = _pixels(config, batch)
     if getattr(config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = tokens
-    if "use_cache" in inspect.signature(model.forward).parameters:
-        return {**inputs, "use_cache": False}
     return inputs
 
 
