@@ -1,11 +1,12 @@
 """Question: how many flops a second do all cores of a CPU reach in a product of matrices? (torch and NumPy)
 
-Formula: o = a b^T with square a, b of side n, as a linear layer computes it; 2 n^3 flops a product, PRODUCTS a launch.
-fp32, fp64         torch (MKL or oneDNN) and NumPy (OpenBLAS); in the vocabulary of GPUs these are the vector pipes
-tensor_bf16_fp32   torch (oneDNN): bf16 operands, fp32 accumulator, bf16 result. It says how fast such products run
-                   here, by AMX, AVX-512 or NEON where the CPU has them; elsewhere it is the rate of torch's emulation
-Normally distributed operands that stay in cache. The best library product stands for the pipe: a bare FMA loop could
-be a few percent faster, but no layer on a CPU is.
+Formula: o = a b^T with square a, b of side n, as in a linear layer; 2 n^3 flops a launch.
+fp32, fp64         torch (MKL, oneDNN) and NumPy (OpenBLAS). The names are those of a GPU's vector pipes: on a CPU
+                   the same units serve products and everything else
+tensor_bf16_fp32   torch (oneDNN): bf16 operands, fp32 sums, bf16 result, by AMX, AVX-512 or NEON where the CPU has
+                   them; elsewhere it is the rate of torch's emulation, far below fp32
+Normally distributed operands. The best library product stands for the pipe: a bare loop of FMAs might be a few
+percent faster, but a layer is not.
 Cannot show: small, thin or batched products; convolutions.
 """
 
@@ -20,19 +21,17 @@ import torch
 from roofline.kernels.microkernel import Arena, Job, Microkernel, Variant, relative_error
 from roofline.machine.record import Device
 
-PRODUCTS = 2
-"""Products of a launch at full work, so that half the work is the same product once."""
 DTYPES = {"fp32": "float32", "fp64": "float64", "tensor_bf16_fp32": "bfloat16"}
 TOLERANCES = {"fp32": 1e-5, "fp64": 1e-13, "tensor_bf16_fp32": 5e-3}
-"""Above the rounding of the result (2^-24, 2^-53, 2^-9) and below that of a narrower product (bf16 in fp32: 1e-3)."""
-_FLOPS_PER_CORE = {"float32": 1e9, "float64": 5e8, "bfloat16": 2e9}
+"""Above the rounding of the result (2^-24, 2^-53, 2^-9), below that of a narrower product (bf16 in fp32: 1e-3)."""
+_FLOPS_PER_CORE = {"float32": 5e8, "float64": 2.5e8, "bfloat16": 1e9}
 _FLOPS_PER_CORE_EMULATED = 1e7
-"""Flops of a product for each core: about 10 ms on cores that do 1e11 a second in fp32, or 1e9 in emulated bf16."""
+"""Flops of a product for each core: 5 ms at 1e11 flops a second in fp32, 10 ms at 1e9 in emulated bf16."""
 _STEP = 128
 
 
 def bf16_supported() -> bool:
-    """Whether oneDNN has instructions for bf16 products here; without, torch emulates them a hundred times slower."""
+    """Whether oneDNN finds instructions for bf16 products here; torch's emulation is up to a hundred times slower."""
     supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
     return bool(supported and supported())
 
@@ -43,10 +42,10 @@ def side(flops: float) -> int:
 
 
 def sizes(dtype: str, cores: int) -> tuple[int, ...]:
-    """Sides to try, so that a product takes milliseconds on any number of cores."""
+    """Sides to try: products of some milliseconds on any number of cores, and of twice the flops."""
     emulated = dtype == "bfloat16" and not bf16_supported()
     n = side(cores * (_FLOPS_PER_CORE_EMULATED if emulated else _FLOPS_PER_CORE[dtype]))
-    return (n,) if emulated else (n, side(2 * n**3 * 0.3))
+    return (n,) if emulated else (n, side(4 * n**3))
 
 
 def torch_product(a: Any, b: Any, out: Any) -> None:
@@ -60,14 +59,9 @@ def numpy_product(a: Any, b: Any, out: Any) -> None:
 
 
 def _prepare(dtype: str, product: Callable[[Any, Any, Any], None], n: int, arena: Arena, scale: float) -> Job:
-    count = max(1, round(PRODUCTS * scale))
-    a, b, out = arena.random((n, n), dtype), arena.random((n, n), dtype), arena.empty((n, n), dtype)
-
-    def launch(i: int) -> None:
-        for _ in range(count):
-            product(a, b, out)
-
-    return Job(launch, 2.0 * n**3 * count, lambda: _error(dtype, product, arena), a.numel() * a.element_size())
+    m = max(1, round(n * scale))
+    a, b, out = arena.random((m, n), dtype), arena.random((n, n), dtype), arena.empty((m, n), dtype)
+    return Job(lambda _: product(a, b, out), 2.0 * m * n * n, lambda: _error(dtype, product, arena))
 
 
 def _error(dtype: str, product: Callable[[Any, Any, Any], None], arena: Arena) -> float:

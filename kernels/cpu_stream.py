@@ -4,10 +4,10 @@ read   s = sum(b)        4 bytes an element; or s = sum(b c), 8
 write  a = constant      4
 copy   a = b             8
 triad  a = b + q c       12
-All fp32. Bytes are those the program asks for (STREAM's convention): most stores first fetch the line they overwrite,
-and this write-allocate traffic is not counted. NumPy's fill and copy end in memset and memmove, which can avoid it and
-then win. A read is a reduction: in cache one core reduces at 30 (sum) to 80 GB/s (dot), more than it gets from DRAM.
-Sources are random and never written; buffers at least 4 x all last-level caches, two of each kind in turn.
+All fp32. Bytes are those the program asks for (STREAM's convention): most stores first fetch the line that they
+overwrite, and this write-allocate traffic is not counted. NumPy's fill and copy end in memset and memmove, which can
+avoid it and then win. A read is a reduction; one core at 2.4 GHz reduces 30 (sum) to 80 GB/s (dot) in its cache, more
+than it gets from DRAM. Sources are random and never written; buffers >= 4 x all last-level caches, two in turn.
 Cannot show: strided or random access, single NUMA nodes.
 """
 
@@ -85,7 +85,11 @@ def _runner(form: Form, threads: int) -> Callable[[list[Any]], list[Any]]:
         convert = (lambda x: x.numpy()) if form.backend == "numpy" else (lambda x: x)
         return lambda tensors: [form.function(*map(convert, tensors))]
     pool = ThreadPoolExecutor(threads)
-    return lambda tensors: list(pool.map(form.function, *(np.array_split(x.numpy(), threads) for x in tensors)))
+
+    def run(tensors: list[Any]) -> list[Any]:
+        return list(pool.map(form.function, *(np.array_split(x.numpy(), threads) for x in tensors)))
+
+    return run
 
 
 def _prepare(operation: str, form: Form, arena: Arena, scale: float) -> Job:
@@ -95,19 +99,19 @@ def _prepare(operation: str, form: Form, arena: Arena, scale: float) -> Job:
     def launch(i: int) -> None:
         run([(first, second)[i % 2]][: form.writes] + [sources[i % 2], sources[1 - i % 2]][: form.reads])
 
-    bytes_of_one = first.numel() * first.element_size()
-    return Job(
-        launch, float(bytes_of_one * (form.reads + form.writes)), lambda: _error(operation, form, run, arena), bytes_of_one
-    )
+    buffer_bytes = 4 * first.numel()
+    work = float(buffer_bytes * (form.reads + form.writes))
+    return Job(launch, work, lambda: _error(operation, form, run, arena), buffer_bytes)
 
 
 def _error(operation: str, form: Form, run: Callable[[list[Any]], list[Any]], arena: Arena) -> float:
     n = 1_234_567  # not a multiple of any vector length, chunk or thread count
     b, c = arena.random((n,), "float32").abs(), arena.random((n,), "float32").abs()
     if operation == "read":
-        results = torch.tensor([float(part) for part in run([b, c][: form.reads])])
-        exact = b.double() if form.reads == 1 else b.double() * c.double()
-        return relative_error(*((results.max(), exact.max()) if form.function is np.max else (results.sum(), exact.sum())))
+        parts = torch.tensor([float(part) for part in run([b, c][: form.reads])])
+        terms = b.double() if form.reads == 1 else b.double() * c.double()
+        combine = torch.max if form.function is np.max else torch.sum
+        return relative_error(combine(parts), combine(terms))
     a = arena.empty((n,), "float32")
     run([a, b, c][: form.writes + form.reads])
     expected = {"write": torch.full_like(a, WORD), "copy": b, "triad": b.double() + Q * c.double()}
@@ -126,4 +130,6 @@ def _microkernel(operation: str, backend: str) -> Microkernel:
     return Microkernel(f"dram_{operation}", backend, variants, prepare, TOLERANCE[operation])
 
 
-MICROKERNELS = tuple(_microkernel(operation, backend) for operation in OPERATIONS for backend in ("torch", "numpy"))
+MICROKERNELS = tuple(
+    _microkernel(operation, backend) for operation in OPERATIONS for backend in ("torch", "numpy")
+)

@@ -30,3 +30,28 @@ def software(driver: str | None = None) -> dict[str, str]:
 def environment() -> dict[str, str]:
     """Environment variables that change how kernels run, where they are set."""
     return {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+
+
+def cpu_environment(model: str, cpus: tuple[int, ...]) -> dict[str, str]:
+    """CPU model, the CPUs that the process may use, and how torch is parallel at this moment."""
+    import torch
+
+    lines = (line.strip() for line in torch.__config__.parallel_info().splitlines())
+    return {
+        "cpu": model,
+        "affinity": ranges(cpus),
+        "threads": str(torch.get_num_threads()),
+        "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "torch_parallel": "; ".join(line for line in lines if line and not line.endswith((":", "[not set]"))),
+    }
+
+
+def ranges(numbers: tuple[int, ...]) -> str:
+    """Rising whole numbers as the kernel writes them: (0, 1, 2, 5) → "0-2,5"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ",".join("-".join(map(str, run)) for run in runs)
