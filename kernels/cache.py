@@ -19,40 +19,43 @@ from roofline.machine.record import Device
 
 SOURCE = r"""
 typedef unsigned int word;
+#define STEP (THREADS * VECTORS)
 #define EACH_VECTOR _Pragma("unroll") for (int k = 0; k < VECTORS; ++k)
-// stride4 = 0: one set for all blocks, each starting elsewhere; else each block has its own chunk
-#define SWEEP \
-    const int start = stride4 ? 0 : (long long)blockIdx.x * chunk4 / gridDim.x / THREADS * THREADS; \
-    set += (long long)blockIdx.x * stride4; \
-    _Pragma("unroll 1") for (int s = 0; s < sweeps; ++s) \
-    _Pragma("unroll 1") for (int i = start + threadIdx.x, left = chunk4; left > 0; left -= THREADS * VECTORS)
 
+__device__ __forceinline__ void read_run(const uint4* p, int count, word& sum) {
+#pragma unroll 1
+    for (int left = count; left > 0; left -= STEP, p += STEP) {
+        uint4 v[VECTORS];
+        EACH_VECTOR asm volatile("ld.global" HINT ".v4.u32 {%0,%1,%2,%3}, [%4];"
+            : "=r"(v[k].x), "=r"(v[k].y), "=r"(v[k].z), "=r"(v[k].w) : "l"(p + k * THREADS));
+        EACH_VECTOR sum += v[k].x + v[k].y + v[k].z + v[k].w;
+    }
+}
+// stride4 = 0: one set for all blocks, each starting elsewhere; else each block has a chunk of its own
 extern "C" __global__ void __launch_bounds__(THREADS)
 cache_read(const uint4* set, word* out, int chunk4, int stride4, int sweeps) {
+    const int start = stride4 ? 0 : (int)((long long)blockIdx.x * chunk4 / gridDim.x / STEP) * STEP;
+    const uint4* first = set + (long long)blockIdx.x * stride4 + threadIdx.x;
     word sum = 0;
-    SWEEP {
-        uint4 v[VECTORS];
-        EACH_VECTOR {
-            asm volatile("ld.global" HINT ".v4.u32 {%0,%1,%2,%3}, [%4];"
-                : "=r"(v[k].x), "=r"(v[k].y), "=r"(v[k].z), "=r"(v[k].w) : "l"(set + i));
-            i += THREADS;
-            if (i >= chunk4) i -= chunk4;
-        }
-        EACH_VECTOR sum += v[k].x + v[k].y + v[k].z + v[k].w;
+#pragma unroll 1
+    for (int s = 0; s < sweeps; ++s) {
+        read_run(first + start, chunk4 - start, sum);
+        read_run(first, start, sum);
     }
     out[blockIdx.x * THREADS + threadIdx.x] = sum;
 }
 extern "C" __global__ void __launch_bounds__(THREADS)
 cache_write(uint4* set, word seed, int chunk4, int stride4, int sweeps) {
-    SWEEP {
-        EACH_VECTOR {
-            const word w = (word)(blockIdx.x * stride4 + i) * 4u * 0x9E3779B1u + seed;
-            asm volatile("st.global.cg.v4.u32 [%0], {%1,%2,%3,%4};"
-                :: "l"(set + i), "r"(w), "r"(w + 0x9E3779B1u), "r"(w + 2u * 0x9E3779B1u), "r"(w + 3u * 0x9E3779B1u) : "memory");
-            i += THREADS;
-            if (i >= chunk4) i -= chunk4;
-        }
-    }
+    const int first = blockIdx.x * stride4 + threadIdx.x;
+#pragma unroll 1
+    for (int s = 0; s < sweeps; ++s)
+#pragma unroll 1
+        for (int i = first, left = chunk4; left > 0; left -= STEP, i += STEP)
+            EACH_VECTOR {
+                const word w = (word)(i + k * THREADS) * 4u * 0x9E3779B1u + seed;
+                asm volatile("st.global.cg.v4.u32 [%0], {%1,%2,%3,%4};" :: "l"(set + i + k * THREADS),
+                    "r"(w), "r"(w + 0x9E3779B1u), "r"(w + 2u * 0x9E3779B1u), "r"(w + 3u * 0x9E3779B1u) : "memory");
+            }
 }
 """
 
@@ -61,13 +64,13 @@ LAUNCH_BYTES = {"l1_read": 4e8, "l2_read": 1e8, "l2_read_shared": 2e8, "l2_write
 
 
 def set_bytes(ceiling: str, device: Device) -> int:
-    """Default working set: 64 KiB for L1; for L2 a sixth of it, well inside even where its halves keep copies."""
-    return 64 << 10 if ceiling == "l1_read" else (device.l2_bytes or 4 << 20) // 6
+    """Default working set: 64 KiB for L1; for L2 a quarter of it, well inside even where its halves keep copies."""
+    return 64 << 10 if ceiling == "l1_read" else (device.l2_bytes or 4 << 20) // 4
 
 
 def variants(device: Device) -> tuple[Variant, ...]:
     """Vectors in flight per thread x threads x blocks per SM."""
-    rows = ((4, 512, 2), (2, 1024, 2), (2, 512, 4), (2, 256, 8), (4, 256, 4))
+    rows = ((4, 512, 2), (2, 1024, 2), (2, 512, 4), (8, 256, 4), (4, 256, 8), (1, 1024, 2))
     return tuple(
         Variant(f"cuda {v} x 16 B, {t} threads, {b} blocks/SM", {"VECTORS": v, "THREADS": t, "BLOCKS": b}) for v, t, b in rows
     )

@@ -11,6 +11,8 @@ from roofline.kernels.microkernel import Arena, Job, Microkernel, Variant, relat
 from roofline.machine.record import Device
 
 OPS = 1000
+GRAPHS = 8
+"""Captures of the same ops differ by a few percent, so several take turns."""
 
 
 def variants(device: Device) -> tuple[Variant, ...]:
@@ -37,10 +39,11 @@ def _prepare(ceiling: str, arena: Arena, scale: float) -> Job:
         return Job(lambda _: burst(ops), float(ops), check)
     burst(1)
     torch.cuda.synchronize(arena.torch_device)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        burst(ops)
-    return Job(lambda _: graph.replay(), float(ops), check)
+    graphs = [torch.cuda.CUDAGraph() for _ in range(GRAPHS)]
+    for graph in graphs:
+        with torch.cuda.graph(graph):
+            burst(ops)
+    return Job(lambda i: graphs[i % GRAPHS].replay(), float(ops), check)
 
 
 def _microkernel(ceiling: str) -> Microkernel:

@@ -122,6 +122,29 @@ class Ceiling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SweepPoint:
+    """One point of a sweep."""
+
+    x: float
+    """Bytes of the working set, or flops per byte."""
+    value: float
+    clock_hz: float | None = None
+    power_w: float | None = None
+    note: str = ""
+    """Why the point lies below the model, if it does: clock, power, occupancy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A ceiling as a function of something: bandwidth of the working set, the measured roof of the intensity."""
+
+    name: str
+    x_unit: Literal["bytes", "flops_per_byte"]
+    unit: Unit
+    points: tuple[SweepPoint, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Provenance:
     """When, with what software and in what state of the device a machine was measured."""
 
@@ -146,6 +169,7 @@ class Machine:
     ceilings: tuple[Ceiling, ...]
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Ceiling name → why it could not be measured here."""
+    sweeps: tuple[Sweep, ...] = ()
     warnings: tuple[str, ...] = ()
     provenance: Provenance | None = None
     """None for a data-sheet machine: there each ceiling names its source."""
