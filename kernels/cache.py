@@ -3,8 +3,8 @@
 Formula: bytes = chunk x sweeps x blocks.
 l1_read         all blocks sweep one small set: after the first sweep every load hits L1
 l2_read         each block sweeps a chunk of its own past L1 (`.cg`): every byte is asked of an L2 slice once
-l2_read_shared  all blocks sweep the same set past L1, each from its own start: neighbouring SMs that ask for one line at a
-                time are answered by one request, so more is delivered than L2's slices read (counters: about half)
+l2_read_shared  all blocks sweep the same set past L1, each from its own start: neighbouring SMs that ask for one line
+                at a time are answered by one request, so more is delivered than L2's slices read (counters: about half)
 l2_write        each block writes a chunk of its own
 Random words; read sums are whole numbers and exact.
 Cannot show: what a kernel reaches that also computes; the near and the far half of a partitioned L2 apart.
@@ -72,7 +72,8 @@ def variants(device: Device) -> tuple[Variant, ...]:
     """Vectors in flight per thread x threads x blocks per SM."""
     rows = ((4, 512, 2), (2, 1024, 2), (2, 512, 4), (8, 256, 4), (4, 256, 8), (1, 1024, 2))
     return tuple(
-        Variant(f"cuda {v} x 16 B, {t} threads, {b} blocks/SM", {"VECTORS": v, "THREADS": t, "BLOCKS": b}) for v, t, b in rows
+        Variant(f"cuda {v} x 16 B, {t} threads, {b} blocks/SM", {"VECTORS": v, "THREADS": t, "BLOCKS": b})
+        for v, t, b in rows
     )
 
 

@@ -16,7 +16,9 @@ from roofline.kernels.microkernel import Arena, Job, Microkernel, Variant, relat
 from roofline.kernels.raw import STOPWATCH, clock_hz, launcher
 from roofline.machine.record import Device
 
-SOURCE = STOPWATCH + r"""
+SOURCE = (
+    STOPWATCH
+    + r"""
 #if defined(FP32)
 typedef float T;
 __device__ __forceinline__ T fma_(T x, T a, T b) { return fmaf(x, a, b); }
@@ -36,7 +38,8 @@ __device__ __forceinline__ T fma_(T x, T a, T b) {
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS) fma_loop(const T* x0, T* out, T a, T b, int loops, long long* ticks) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+fma_loop(const T* x0, T* out, T a, T b, int loops, long long* ticks) {
     const Stopwatch stopwatch;
     const int total = gridDim.x * THREADS, id = blockIdx.x * THREADS + threadIdx.x;
     T x[CHAINS];
@@ -54,6 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fma_loop(const T* x0, T* o
     stopwatch.stop(ticks);
 }
 """
+)
 
 OPCODES = {"fp32": "FFMA", "fp64": "DFMA", "fp16x2": "HFMA2", "bf16x2": "HFMA2"}
 """SASS instruction each pipe's loop consists of: chains x unroll of them."""
@@ -85,8 +89,10 @@ def _argument(value: float, ceiling: str) -> Any:
         return np.float32(value)
     if ceiling == "fp64":
         return np.float64(value)
-    word = struct.unpack("<H", struct.pack("<e", value))[0] if ceiling == "fp16x2" else (
-        struct.unpack("<I", struct.pack("<f", value))[0] >> 16
+    word = (
+        struct.unpack("<H", struct.pack("<e", value))[0]
+        if ceiling == "fp16x2"
+        else (struct.unpack("<I", struct.pack("<f", value))[0] >> 16)
     )
     return np.uint32(word << 16 | word)
 

@@ -1,6 +1,6 @@
 """Question: how long does one load take that depends on the one before, from L1, L2 and DRAM?
 
-One thread follows a chain of pointers, one cache line each, in random order through a set that fits (or does not fit) the level.
+One thread follows a chain of pointers, one cache line each, in random order through a set that fits the level or not.
 Work is counted in loads; the ceiling is seconds per load. DRAM: the set is 4 x the last-level cache, so misses of
 the address translation are part of it, as they are for a program.
 Cannot show: latency under load.

@@ -15,7 +15,9 @@ from roofline.kernels.raw import STOPWATCH, clock_hz, launcher
 from roofline.machine.record import Device
 
 # Fragments (g = lane / 4, t = lane % 4): A[g + 8 (i % 2)][t + 4 (i / 2)], B[t + 4 i][g], C[g + 8 (i / 2)][2 t + i % 2].
-SOURCE = STOPWATCH + r"""
+SOURCE = (
+    STOPWATCH
+    + r"""
 #define M (ROWS8 * 8)
 #define K (STEPS4 * 4)
 #define A_REGS (ROWS8 * STEPS4)
@@ -23,7 +25,8 @@ SOURCE = STOPWATCH + r"""
 #define C_REGS (ROWS8 * 2)
 __device__ __forceinline__ void mma(double* c, const double* a, const double* b) {
 #if ROWS8 == 2
-    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
+    asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
         : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
         : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
           "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
@@ -58,6 +61,7 @@ mma_fp64(const double* a, const double* b, double* out, int loops, long long* ti
     stopwatch.stop(ticks);
 }
 """
+)
 
 LAUNCH_FLOPS = 1e9  # per SM
 
@@ -70,7 +74,14 @@ def variants(device: Device) -> tuple[Variant, ...]:
     return tuple(
         Variant(
             f"m{8 * rows8}n8k{4 * steps}, {tiles} tiles, {threads} threads, {blocks} blocks/SM",
-            {"ROWS8": rows8, "STEPS4": steps, "TILES": tiles, "UNROLL": 16 // steps, "THREADS": threads, "BLOCKS": blocks},
+            {
+                "ROWS8": rows8,
+                "STEPS4": steps,
+                "TILES": tiles,
+                "UNROLL": 16 // steps,
+                "THREADS": threads,
+                "BLOCKS": blocks,
+            },
         )
         for rows8, steps, tiles, threads, blocks in rows
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 STOPWATCH = r"""
@@ -38,7 +38,7 @@ def defines(options: Mapping[str, int | str]) -> tuple[str, ...]:
     return tuple(f"-D{key}={value}" for key, value in sorted(options.items()))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _function(source: str, name: str, options: tuple[str, ...], device: int) -> Any:
     import cupy
 

@@ -1,10 +1,10 @@
-"""Question: as in stream_triton.py, asked in CUDA C: how many bytes a second move between DRAM and the SMs, by direction?
+"""Question: as in stream_triton.py, in CUDA C: how many bytes a second move between DRAM and the SMs, by direction?
 
 read   s = sum(b)        4 bytes an element
 write  a = f(index)      4
 copy   a = b             8
 triad  a = b + q c       12
-One or more 16-byte accesses per thread, no loop, full grid, streaming cache hints: nothing is kept that is not used again.
+One or more 16-byte accesses per thread, no loop, full grid, streaming cache hints.
 Cannot show: bandwidth of strided or random access, or of buffers that fit in a cache.
 """
 
@@ -78,7 +78,8 @@ triad_stream(float4* a, const float4* b, const float4* c, float q, long long n4)
     EACH_VECTOR { long long i = FIRST + k * THREADS; if (i < n4) { v[k] = load(b + i); w[k] = load(c + i); } }
     EACH_VECTOR {
         long long i = FIRST + k * THREADS;
-        if (i < n4) store(a + i, make_float4(v[k].x + q * w[k].x, v[k].y + q * w[k].y, v[k].z + q * w[k].z, v[k].w + q * w[k].w));
+        const float4 x = v[k], y = w[k];
+        if (i < n4) store(a + i, make_float4(x.x + q * y.x, x.y + q * y.y, x.z + q * y.z, x.w + q * y.w));
     }
 }
 """
@@ -98,9 +99,19 @@ def _variant(threads: int, vectors: int, load: int = 0, store: int = 0, policy: 
 _NO_ALLOCATE, _STREAM = 3, 2
 VARIANTS = {
     "read": (_variant(512, 8, _NO_ALLOCATE), _variant(256, 8, _STREAM), _variant(128, 4, _STREAM), _variant(256, 4, 1)),
-    "write": (_variant(256, 1, store=_STREAM), _variant(512, 1, store=_STREAM), _variant(256, 2, store=_STREAM), _variant(256, 1, store=1)),
+    "write": (
+        _variant(256, 1, store=_STREAM),
+        _variant(512, 1, store=_STREAM),
+        _variant(256, 2, store=_STREAM),
+        _variant(256, 1, store=1),
+    ),
     "copy": (_variant(256, 1, policy=1), _variant(128, 1), _variant(128, 1, policy=1), _variant(256, 1, 1)),
-    "triad": (_variant(256, 1, policy=1), _variant(128, 1, 1, _STREAM), _variant(128, 1, policy=1), _variant(256, 1, 1, _STREAM)),
+    "triad": (
+        _variant(256, 1, policy=1),
+        _variant(128, 1, 1, _STREAM),
+        _variant(128, 1, policy=1),
+        _variant(256, 1, 1, _STREAM),
+    ),
 }
 """Read: several independent loads per thread. Others: one access per thread keeps most blocks in flight."""
 
@@ -115,8 +126,11 @@ def compile_options(variant: Variant) -> dict[str, int | str]:
     """Macros of a variant; cache hints as string literals."""
     o = variant.options
     return {
-        "THREADS": o["THREADS"], "VECTORS": o["VECTORS"], "POLICY": o["POLICY"],
-        "HINT": f'"{LOAD_HINTS[o["load"]]}"', "STORE_HINT": f'"{STORE_HINTS[o["store"]]}"',
+        "THREADS": o["THREADS"],
+        "VECTORS": o["VECTORS"],
+        "POLICY": o["POLICY"],
+        "HINT": f'"{LOAD_HINTS[o["load"]]}"',
+        "STORE_HINT": f'"{STORE_HINTS[o["store"]]}"',
     }
 
 
@@ -155,7 +169,14 @@ def _microkernel(operation: str) -> Microkernel:
     def prepare(variant: Variant, arena: Arena, scale: float) -> Job:
         return _prepare(operation, variant, arena, scale)
 
-    return Microkernel(f"dram_{operation}", "cupy", lambda device: variants(operation, device), prepare, streams.TOLERANCE[operation], (3, 5))
+    return Microkernel(
+        f"dram_{operation}",
+        "cupy",
+        lambda device: variants(operation, device),
+        prepare,
+        streams.TOLERANCE[operation],
+        (3, 5),
+    )
 
 
 MICROKERNELS = tuple(_microkernel(operation) for operation in streams.OPERATIONS)

@@ -105,7 +105,10 @@ def partial_sums(variant: Variant, b: Any, grid: int) -> Any:
 
 def _prepare(operation: str, variant: Variant, arena: Arena, scale: float) -> Job:
     return streams.prepare(
-        operation, arena, scale, lambda n: grid_of(variant, n, arena.device),
+        operation,
+        arena,
+        scale,
+        lambda n: grid_of(variant, n, arena.device),
         lambda grid, tensors: launch(operation, variant, grid, tensors),
         lambda b, grid: partial_sums(variant, b, grid),
     )

@@ -2,7 +2,7 @@
 
 Formula: flops = 2 m n k x loops x programs.
 Bytes: each program loads its two operand tiles once and stores its accumulator once; in the loop nothing leaves the SM.
-acc <- acc + A B, again and again on the same random tiles: each product depends on the one before through the accumulator.
+acc <- acc + A B, again and again on the same random tiles: each product depends on the one before through acc.
 Cannot show: what a matrix product reaches that has to fetch its operands (that is the GEMM ceiling).
 """
 
@@ -30,12 +30,21 @@ def _nanoseconds():
 
 @triton.jit
 def dot_kernel(
-    a, bt, out, ticks, loops,
-    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, ACC: tl.constexpr, PRECISION: tl.constexpr, CLOCK: tl.constexpr,
+    a,
+    bt,
+    out,
+    ticks,
+    loops,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+    ACC: tl.constexpr,
+    PRECISION: tl.constexpr,
+    CLOCK: tl.constexpr,
 ):
     """a: (M, K), bt: (N, K), both row-major; out: (programs, M, N) of type ACC gets loops x (a @ bt.T).
 
-    ticks: (programs, 2) gets cycles and nanoseconds of each program, if CLOCK (there is no clock to read in the interpreter).
+    ticks: (programs, 2) gets cycles and nanoseconds of each program, if CLOCK (the interpreter has no clock).
     """
     rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
     left = tl.load(a + rows[:, None] * K + inner[None, :])
@@ -70,7 +79,13 @@ def variants(ceiling: str, device: Device) -> tuple[Variant, ...]:
     """Tiles m x n with k of 64 bytes or a multiple, warps, programs per SM: large tiles where wgmma exists."""
     major = int((device.compute_capability or "8.0").split(".")[0])
     item = _ITEM_BYTES[PIPES[ceiling][0]]
-    large = ((128, 256, 128, 8, 1), (64, 256, 128, 4, 2), (128, 256, 256, 8, 1), (128, 128, 128, 4, 2), (128, 256, 64, 8, 1))
+    large = (
+        (128, 256, 128, 8, 1),
+        (64, 256, 128, 4, 2),
+        (128, 256, 256, 8, 1),
+        (128, 128, 128, 4, 2),
+        (128, 256, 64, 8, 1),
+    )
     small = ((128, 128, 64, 8, 1), (64, 128, 64, 4, 2), (128, 128, 32, 8, 2), (64, 64, 64, 4, 4), (128, 64, 64, 4, 2))
     return tuple(
         Variant(
@@ -87,7 +102,9 @@ def meta(ceiling: str, variant: Variant) -> dict[str, Any]:
     precision = "tf32" if ceiling == "tensor_tf32" else "ieee"
     return {
         **{key: o[key] for key in ("M", "N", "K")},
-        "ACC": _ACCUMULATORS[PIPES[ceiling][1]], "PRECISION": precision, "CLOCK": True,
+        "ACC": _ACCUMULATORS[PIPES[ceiling][1]],
+        "PRECISION": precision,
+        "CLOCK": True,
     }
 
 

@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=__doc__.split("\n\n")[1])
 @click.version_option(__version__, prog_name="roofline")
 def group() -> None:
-    """Roofline profiler for PyTorch: measured ceilings, every layer placed under them, and why one GPU beats another."""
+    """Roofline profiler for PyTorch: measured ceilings, layers placed under them, why one GPU beats another."""
 
 
 def main(arguments: list[str] | None = None, *, prog: str = "roofline") -> None:

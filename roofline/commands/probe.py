@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 @click.command(name="probe")
 @click.option("--device", default="auto", show_default=True, help="auto, cuda:N, cpu, or all.")
 @click.option(
-    "--effort", default="standard", show_default=True, type=click.Choice(["quick", "standard", "thorough"]),
+    "--effort",
+    default="standard",
+    show_default=True,
+    type=click.Choice(["quick", "standard", "thorough"]),
     help="quick: seconds; standard: under a minute; thorough: minutes.",
 )
 @click.option("--only", default="", metavar="NAME,…", help="Ceilings or groups to measure, such as dram,fp32.")
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
 def command(device: str, effort: str, only: str, out: Path | None, plot: Path | None, as_json: bool) -> None:
     """Measure what this device can really do: bandwidths, arithmetic pipes, launch overhead.
 
-    Exit codes: 0 done, 2 bad usage, 3 no usable device, 4 unwritable file, 130 interrupted (what was measured is saved).
+    Exit codes: 0 done, 2 bad usage, 3 no usable device, 4 unwritable file, 130 interrupted (what was
+    measured is saved).
     """
     from roofline.measure.devices import visible_devices
     from roofline.report.canvas import check_path

@@ -50,13 +50,16 @@ class TorchArena:
                     array.uniform_(-1, 1)
                 self._arrays = arrays
                 if size < self._wanted_bytes:
-                    self.warnings.append(f"memory is short: DRAM buffers of {size / 1e6:.0f} MB instead of {self._wanted_bytes / 1e6:.0f} MB")
+                    self.warnings.append(
+                        f"memory is short: DRAM buffers of {size / 1e6:.0f} MB "
+                        f"instead of {self._wanted_bytes / 1e6:.0f} MB"
+                    )
                 return
             except torch.OutOfMemoryError:
                 size //= 2
         raise OutOfDeviceMemory(
-            f"{count} buffers of {self.minimum_bytes / 1e6:.0f} MB ({CACHE_MULTIPLE} x the last-level cache) do not fit into "
-            f"{self._free_bytes / 1e6:.0f} MB of free device memory. Free some and run again."
+            f"{count} buffers of {self.minimum_bytes / 1e6:.0f} MB ({CACHE_MULTIPLE} x the last-level cache) "
+            f"do not fit into {self._free_bytes / 1e6:.0f} MB of free device memory. Free some and run again."
         )
 
     def random(self, shape: tuple[int, ...], dtype: str, spread: float = 1.0) -> Any:

@@ -58,11 +58,15 @@ def measure_ceiling(bench: Bench, kernels: Sequence[Microkernel], effort: Effort
         error = best.job.check()
         if error <= best.kernel.tolerance:
             return _measure(bench, best, effort, error, trials)
-        refused.append(f"{best.name}: output differs from the reference by {error:.2g} (at most {best.kernel.tolerance:g})")
+        refused.append(
+            f"{best.name}: output differs from the reference by {error:.2g} (at most {best.kernel.tolerance:g})"
+        )
         trials = tuple(replace(t, reason=refused[-1]) if t.variant == best.name else t for t in trials)
     if candidates:
         raise CheckFailed("; ".join(refused))
-    raise BackendUnavailable("; ".join(dict.fromkeys([*reasons, *refused])) or "no microkernel is written for this device")
+    raise BackendUnavailable(
+        "; ".join(dict.fromkeys([*reasons, *refused])) or "no microkernel is written for this device"
+    )
 
 
 def _try_all(bench: Bench, kernels: Sequence[Microkernel], effort: Effort) -> tuple[list[Candidate], tuple[Trial, ...]]:
@@ -97,11 +101,21 @@ def _measure(bench: Bench, best: Candidate, effort: Effort, error: float, trials
     low, high = sorted(rate(kind.unit, job.work, s) for s in median_interval(samples_s))
     bound = bench.limit(kind.name, health)
     measurement = Measurement(
-        backend=best.kernel.backend, variant=best.variant.name, work=job.work, samples_s=tuple(samples_s),
-        low=low, high=high, converged=verdict == "converged", health=health,
+        backend=best.kernel.backend,
+        variant=best.variant.name,
+        work=job.work,
+        samples_s=tuple(samples_s),
+        low=low,
+        high=high,
+        converged=verdict == "converged",
+        health=health,
         burst=rate(kind.unit, job.work, burst_s) if burst_s else None,
-        limit=bound[0] if bound else None, limit_basis=bound[1] if bound else "", error=error, scaling=scaling,
-        buffer_bytes=job.buffer_bytes or None, trials=trials,
+        limit=bound[0] if bound else None,
+        limit_basis=bound[1] if bound else "",
+        error=error,
+        scaling=scaling,
+        buffer_bytes=job.buffer_bytes or None,
+        trials=trials,
         flags=_flags(value, bound, health, scaling, verdict == "converged", effort),
     )
     return Ceiling(name=kind.name, value=value, unit=kind.unit, source="measured", measurement=measurement)
@@ -129,7 +143,11 @@ def _burst(bench: Bench, job: Job, effort: Effort) -> float:
 def _flags(
     value: float, bound: tuple[float, str] | None, health: Health, scaling: float, converged: bool, effort: Effort
 ) -> tuple[str, ...]:
-    unsteady = () if converged else (f"unsteady: interval wider than {effort.stopping.width:.1%} after {effort.stopping.budget_s:g} s",)
+    unsteady = (
+        ()
+        if converged
+        else (f"unsteady: interval wider than {effort.stopping.width:.1%} after {effort.stopping.budget_s:g} s",)
+    )
     return (*limits.doubts(value, bound, health, scaling), *unsteady)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import pairwise
 from time import sleep
 from typing import Any
 
@@ -25,7 +26,7 @@ def _capability(text: str | None) -> tuple[int, int]:
 
 
 def describe(properties: Any, static: Mapping[str, Any], sheet: Device | None) -> Device:
-    """A Device from torch's properties, NVML's constants and the data sheet of the same card, in this order of trust."""
+    """A Device from torch's properties, NVML's constants and the card's data sheet, in this order of trust."""
     return Device(
         name=properties.name,
         kind="cuda",
@@ -51,7 +52,9 @@ def describe(properties: Any, static: Mapping[str, Any], sheet: Device | None) -
 class CudaBench:
     """GPU number `index` as torch numbers them."""
 
-    def __init__(self, index: int, sheet: Callable[[str], Device | None], backend_reason: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, index: int, sheet: Callable[[str], Device | None], backend_reason: Callable[[str], str | None]
+    ) -> None:
         import torch
 
         from roofline.measure.provenance import environment, software
@@ -98,7 +101,7 @@ class CudaBench:
             return self._guarded(lambda: kernel.prepare(variant, self.arena, scale))
 
     def compile(self, kernels: Sequence[Microkernel], variants: int) -> None:
-        """One small launch of each variant, on as many threads as there are cores: compilers release the interpreter lock."""
+        """One small launch of each variant, on a thread per core: compilers release the interpreter lock."""
         self.arena.arrays(1, 1.0)
         pairs = [
             (kernel, variant)
@@ -131,7 +134,7 @@ class CudaBench:
                 job.run(i)
                 events[i + 1].record()
             events[-1].synchronize()
-            return [round(a.elapsed_time(b) * 1e-3, 9) for a, b in zip(events, events[1:])]
+            return [round(a.elapsed_time(b) * 1e-3, 9) for a, b in pairwise(events)]
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:
@@ -157,5 +160,3 @@ class CudaBench:
     def release(self) -> None:
         """Returns torch's cached blocks."""
         self._torch.cuda.empty_cache()
-
-

@@ -1,7 +1,7 @@
 """Physical limits: what the silicon can do per clock, and the doubts a measured rate raises when held against them.
 
-Rates are flops (ops) per clock and SM: two per lane of a fused multiply-add. Sources: NVIDIA's CUDA C++ Programming Guide,
-table "Throughput of Native Arithmetic Instructions", and the architecture white papers for the tensor pipes (dense).
+Rates are flops (ops) per clock and SM: two per lane of a fused multiply-add. Sources: NVIDIA's CUDA C++
+Programming Guide, table "Throughput of Native Arithmetic Instructions"; tensor pipes (dense): architecture white papers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,15 @@ from __future__ import annotations
 from roofline.machine.record import Device, Health
 
 _COLUMNS = (
-    "fp32", "fp16x2", "bf16x2", "fp64", "tensor_fp16_fp16", "tensor_tf32", "tensor_fp8_e4m3", "tensor_int8", "tensor_fp64",
+    "fp32",
+    "fp16x2",
+    "bf16x2",
+    "fp64",
+    "tensor_fp16_fp16",
+    "tensor_tf32",
+    "tensor_fp8_e4m3",
+    "tensor_int8",
+    "tensor_fp64",
 )
 # Compute capability → flops per clock and SM, in the order of _COLUMNS; 0: the pipe does not exist.
 _PER_CLOCK_AND_SM: dict[str, tuple[int, ...]] = {
@@ -24,7 +32,11 @@ _PER_CLOCK_AND_SM: dict[str, tuple[int, ...]] = {
     "10.0": (256, 512, 512, 128, 8192, 4096, 16384, 16384, 128),
     "12.0": (256, 256, 256, 4, 1024, 512, 2048, 2048, 0),
 }
-_SAME_AS = {"tensor_fp16_fp32": "tensor_fp16_fp16", "tensor_bf16_fp32": "tensor_fp16_fp16", "tensor_fp8_e5m2": "tensor_fp8_e4m3"}
+_SAME_AS = {
+    "tensor_fp16_fp32": "tensor_fp16_fp16",
+    "tensor_bf16_fp32": "tensor_fp16_fp16",
+    "tensor_fp8_e5m2": "tensor_fp8_e4m3",
+}
 _ACCUMULATES_FP32 = ("tensor_fp16_fp32", "tensor_bf16_fp32", "tensor_tf32", "tensor_fp8_e4m3", "tensor_fp8_e5m2")
 SHARED_BYTES_PER_CLOCK_AND_SM = 128
 DATA_RATE = 2
@@ -55,7 +67,11 @@ def limit(device: Device, ceiling: str, health: Health) -> tuple[float, str] | N
     if ceiling.startswith("dram_"):
         clock = health.memory_clock_hz or device.memory_clock_hz
         pins = pin_bytes_per_s(device, clock) if clock else None
-        return None if not pins or not clock else (pins, f"{device.memory_bus_bits} bit x {clock / 1e6:.0f} MHz x {DATA_RATE}")
+        return (
+            None
+            if not pins or not clock
+            else (pins, f"{device.memory_bus_bits} bit x {clock / 1e6:.0f} MHz x {DATA_RATE}")
+        )
     clock = health.clock_hz or device.boost_clock_hz
     on_chip = ceiling in ("shared_read", "l1_read")
     rate = SHARED_BYTES_PER_CLOCK_AND_SM if on_chip else per_clock_and_sm(device, ceiling)
@@ -68,10 +84,14 @@ def doubts(value: float, bound: tuple[float, str] | None, health: Health, scalin
     """Reasons not to take a rate at face value."""
     found = []
     if bound and value > ABOVE * bound[0]:
-        found.append(f"above the physical limit ({value / bound[0]:.0%} of {bound[1]}): cached, or not executed as written")
+        found.append(
+            f"above the physical limit ({value / bound[0]:.0%} of {bound[1]}): cached, or not executed as written"
+        )
     if bound and value < BELOW * bound[0]:
         found.append(f"only {value / bound[0]:.0%} of the physical limit ({bound[1]})")
     if scaling is not None and not 0.9 <= scaling <= 1.1:
-        found.append(f"time does not scale with the work (time per unit at half the work: {scaling:.2f} of that at full)")
+        found.append(
+            f"time does not scale with the work (time per unit at half the work: {scaling:.2f} of that at full)"
+        )
     found += [f"throttled: {reason}" for reason in health.throttle]
     return tuple(found)

@@ -21,14 +21,19 @@ def condense(readings: list[Reading]) -> Health:
     seen = sorted({reason for r in readings for reason in r.throttle})
     often = [s for s in seen if sum(s in r.throttle for r in readings) * 10 >= len(readings)]
     return Health(
-        clock_hz=middle("clock_hz"), sensor_clock_hz=middle("clock_hz"), memory_clock_hz=middle("memory_clock_hz"), power_w=middle("power_w"),
-        temperature_c=middle("temperature_c"), throttle=tuple(often), samples=len(readings),
+        clock_hz=middle("clock_hz"),
+        sensor_clock_hz=middle("clock_hz"),
+        memory_clock_hz=middle("memory_clock_hz"),
+        power_w=middle("power_w"),
+        temperature_c=middle("temperature_c"),
+        throttle=tuple(often),
+        samples=len(readings),
     )
 
 
 @contextmanager
 def watching(read: Callable[[], Reading], interval_s: float = 0.02) -> Iterator[Callable[[], Health]]:
-    """Calls `read` every `interval_s` seconds on a thread until the context closes; yields a function giving the Health."""
+    """Calls `read` every `interval_s` seconds on a thread while the context is open; yields the Health so far."""
     readings: list[Reading] = []
     stop = threading.Event()
 

@@ -39,7 +39,9 @@ class Sensors:
 
             pynvml.nvmlInit()
             self._nvml = pynvml
-            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}")
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(
+                uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+            )
         except Exception as error:
             self.reason = f"NVML is not usable: {error}"
 
@@ -56,8 +58,11 @@ class Sensors:
         clock = self._get("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM)
         memory = self._get("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM)
         return Reading(
-            clock and clock * 1e6, memory and memory * 1e6, self._power_w(),
-            self._get("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU), self._throttle(),
+            clock and clock * 1e6,
+            memory and memory * 1e6,
+            self._power_w(),
+            self._get("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            self._throttle(),
         )
 
     def _power_w(self) -> float | None:

@@ -7,7 +7,13 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 _PACKAGES = ("torch", "triton", "cupy-cuda12x", "cupy-cuda13x", "numpy", "nvidia-ml-py")
-_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "OMP_NUM_THREADS", "NVIDIA_TF32_OVERRIDE")
+_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "OMP_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+)
 
 
 def software(driver: str | None = None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Records what a bench answered and answers the same again, so that a probe of a real GPU can be repeated without one."""
+"""Records what a bench answered and answers the same again: a probe of a real GPU can be repeated without one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class Recorder:
         self._bench = bench
         self._logs: list[tuple[Job, JobLog]] = []
         self.device, self.software, self.environment = bench.device, bench.software, bench.environment
-        self.recording = Recording(bench.device, dict(bench.software), dict(bench.environment), [], {}, defaultdict(list), [])
+        self.recording = Recording(
+            bench.device, dict(bench.software), dict(bench.environment), [], {}, defaultdict(list), []
+        )
 
     @property
     def warnings(self) -> list[str]:
@@ -108,7 +110,10 @@ class Recorder:
             raise
         log.work, log.buffer_bytes, log.has_clock = job.work, job.buffer_bytes, job.clock_hz is not None
         logged = Job(
-            job.run, job.work, _logging(job.check, log.errors), job.buffer_bytes,
+            job.run,
+            job.work,
+            _logging(job.check, log.errors),
+            job.buffer_bytes,
             _logging(job.clock_hz, log.clocks_hz) if job.clock_hz else None,
         )
         self._logs.append((logged, log))
@@ -183,7 +188,11 @@ class Replay:
             raise BackendUnavailable(log.failure if log else f"{_key(kernel, variant, scale)} is not in the recording")
         errors, clocks = iter(log.errors), iter(log.clocks_hz)
         job = Job(
-            lambda _: None, log.work, lambda: next(errors), log.buffer_bytes, (lambda: next(clocks)) if log.has_clock else None
+            lambda _: None,
+            log.work,
+            lambda: next(errors),
+            log.buffer_bytes,
+            (lambda: next(clocks)) if log.has_clock else None,
         )
         self._played.append((job, iter(log.times_s), log.failure))
         return job
@@ -196,7 +205,9 @@ class Replay:
             raise BackendUnavailable(failure)
         if times is None or len(times) != launches:
             have = "no more" if times is None else len(times)
-            raise FileError(f"The engine asks for {launches} launches, the recording has {have}: record the probe again.")
+            raise FileError(
+                f"The engine asks for {launches} launches, the recording has {have}: record the probe again."
+            )
         return times
 
     @contextmanager

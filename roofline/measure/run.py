@@ -46,7 +46,9 @@ def probe(
     return measure_machine(open_bench(device), EFFORTS[effort], only, progress)
 
 
-def measure_machine(bench: Bench, effort: Effort, only: Sequence[str] | None = None, progress: Progress = _silent) -> Machine:
+def measure_machine(
+    bench: Bench, effort: Effort, only: Sequence[str] | None = None, progress: Progress = _silent
+) -> Machine:
     """Every selected ceiling of a bench; those that fail are listed with their reason."""
     started, created = monotonic(), datetime.now(timezone.utc)
     plan = select(bench.microkernels(), only)
@@ -55,11 +57,18 @@ def measure_machine(bench: Bench, effort: Effort, only: Sequence[str] | None = N
 
     def result() -> Machine:
         return Machine(
-            name=bench.device.name, device=bench.device, ceilings=tuple(ceilings), not_measured=failed,
+            name=bench.device.name,
+            device=bench.device,
+            ceilings=tuple(ceilings),
+            not_measured=failed,
             warnings=tuple(dict.fromkeys(bench.warnings)),
             provenance=Provenance(
-                created=created.isoformat(timespec="seconds"), effort=effort.name, method_version=METHOD_VERSION,
-                roofline_version=__version__, software=bench.software, environment=bench.environment,
+                created=created.isoformat(timespec="seconds"),
+                effort=effort.name,
+                method_version=METHOD_VERSION,
+                roofline_version=__version__,
+                software=bench.software,
+                environment=bench.environment,
                 duration_s=monotonic() - started,
             ),
         )
@@ -75,7 +84,9 @@ def measure_machine(bench: Bench, effort: Effort, only: Sequence[str] | None = N
                 failed[name] = str(error)
             bench.release()
     except KeyboardInterrupt:
-        failed.update({name: INTERRUPTED for name in plan if name not in failed and name not in {c.name for c in ceilings}})
+        failed.update(
+            {name: INTERRUPTED for name in plan if name not in failed and name not in {c.name for c in ceilings}}
+        )
         raise ProbeInterrupted(result()) from None
     progress("done", 1.0)
     return result()
