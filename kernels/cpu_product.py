@@ -68,7 +68,8 @@ def _error(dtype: str, product: Callable[[Any, Any, Any], None], arena: Arena) -
     m, n, k = 97, 131, 331  # odd: edges of every blocking take part
     a, b, out = arena.random((m, k), dtype), arena.random((n, k), dtype), arena.empty((m, n), dtype)
     product(a, b, out)
-    return relative_error(out, (a.double()[:, None] * b.double()).sum(2))  # no product of the library under test
+    reference = (a.double()[:, None] * b.double()).sum(2)  # made without the library that is checked
+    return relative_error(out, reference)
 
 
 def _microkernel(ceiling: str, backend: str, product: Callable[[Any, Any, Any], None]) -> Microkernel:
