@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -29,21 +28,20 @@ def intercepted(recorder: Recorder, attention: str) -> dict[str, Callable[..., A
         func: Any, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
         is_causal: bool = False, **kwargs: Any,
     ) -> Tensor:  # fmt: skip
+        if q.is_nested:
+            return func.decompose(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
         backend = choose(q, k, v, attn_mask, dropout_p, is_causal, recorder.target, attention)
-        native = q.is_cuda or q.is_nested or (q.is_cpu and backend == "cpu")
-        if native or backend == "math":
-            with (
-                torch.nn.attention.sdpa_kernel(_enum(backend))
-                if backend in _ENUMS and attention != "auto"
-                else nullcontext()
-            ):
+        if (q.is_cuda and attention == "auto") or (q.is_cpu and backend == "cpu"):
+            return func.decompose(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
+        if q.is_cuda or backend == "math":
+            with torch.nn.attention.sdpa_kernel(_enum(backend)):
                 return func.decompose(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
         return _as_one(recorder, backend, func, q, k, v, attn_mask, dropout_p, is_causal, kwargs)
 
     return {"scaled_dot_product_attention": sdpa}
 
 
-_ENUMS = {"math": "MATH", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
+_ENUMS = {"math": "MATH", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 
 
 def _enum(backend: str) -> Any:
@@ -69,15 +67,9 @@ def choose(
         return "math"
     enabled = torch.backends.cuda
     if target == "cpu":
-        fits = (
-            q.shape[-1] == v.shape[-1]
-            and q.dtype in (torch.float64, torch.float32, *_HALF)
-            and dropout_p == 0
-        )
+        fits = q.shape[-1] == v.shape[-1] and q.dtype in (torch.float64, torch.float32, *_HALF) and dropout_p == 0
         return (
-            "cpu"
-            if fits and enabled.flash_sdp_enabled() and not (mask is not None and mask.requires_grad)
-            else "math"
+            "cpu" if fits and enabled.flash_sdp_enabled() and not (mask is not None and mask.requires_grad) else "math"
         )
     if attention != "auto":
         return attention

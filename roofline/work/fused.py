@@ -50,7 +50,9 @@ class _OneOp(torch.autograd.Function):
             results = fused.run(*leaves)
         ctx.leaves, ctx.results, ctx.needed = leaves, results, needed
         outputs = tuple(r.detach() for r in results)
-        recorder.add(fused.op, fused.kind, fused.work, (*tensors, *fused.also_reads), outputs, extra_bytes=fused.statistics_bytes)
+        recorder.add(
+            fused.op, fused.kind, fused.work, (*tensors, *fused.also_reads), outputs, extra_bytes=fused.statistics_bytes
+        )
         return outputs if len(outputs) > 1 else outputs[0]
 
     @staticmethod
@@ -63,9 +65,8 @@ class _OneOp(torch.autograd.Function):
             if wanted[0].is_meta:
                 found: Sequence[Tensor | None] = [torch.empty_like(leaf) for leaf in wanted]
             else:
-                found = torch.autograd.grad(
-                    [r for r, _ in given], wanted, [g for _, g in given], allow_unused=True
-                )
+                raw = torch.autograd.grad([r for r, _ in given], wanted, [g for _, g in given], allow_unused=True)
+                found = [_laid_out_like(leaf, g) for leaf, g in zip(wanted, raw, strict=True)]
         made = iter(found)
         results = [next(made) if need else None for need in ctx.needed]
         reads = [*(g for _, g in given), *ctx.leaves, *ctx.results, *fused.also_reads]
@@ -98,18 +99,22 @@ def intercepting(recorder: Recorder, attention: str) -> Iterator[None]:
     from roofline.work import flex as flex_ops
     from roofline.work import recurrent as recurrent_ops
 
-    makers = {"matmul": _matmul(recorder), **attention_ops.intercepted(recorder, attention), **recurrent_ops.intercepted(recorder)}
+    makers = {
+        "matmul": _matmul(recorder),
+        **attention_ops.intercepted(recorder, attention),
+        **recurrent_ops.intercepted(recorder),
+    }
     kernels = {**plain_control_flow(), **flex_ops.flex_kernels(recorder)}
     library = torch.library.Library("aten", "IMPL")
-    by_packet = {}
+    by_overload = {}
     for overload, maker in makers.items():
         packet, _, name = overload.partition(".")
         func = getattr(getattr(torch.ops.aten, packet), name or "default")
         handler = _handler(recorder, func, maker)
-        by_packet[f"aten.{overload}"] = handler
+        by_overload[func] = handler
         for key in _KEYS:
             library.impl(overload, handler, key)
-    recorder.intercepted = by_packet
+    recorder.intercepted = by_overload
     try:
         with replacing(kernels), flex_ops.any_device():
             yield
@@ -132,7 +137,7 @@ def _matmul(recorder: Recorder) -> Callable[..., Any]:
     """Batched products whose batches are broadcast: torch copies the operands, each is still read only once."""
 
     def matmul(func: Any, a: Tensor, b: Tensor) -> Tensor:
-        if a.dim() < 3 or b.dim() < 3 or a.shape[:-2] == b.shape[:-2] or a.is_nested or b.is_nested:
+        if a.is_nested or b.is_nested or a.dim() < 3 or b.dim() < 3 or a.shape[:-2] == b.shape[:-2]:
             return func.decompose(a, b)
         with recorder.merging_copies():
             return func.decompose(a, b)

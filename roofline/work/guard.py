@@ -74,9 +74,7 @@ class Guard:
             if module.training is not training:
                 module.training = training
             for registry, before in registries:
-                if registry.keys() != before.keys() or any(
-                    registry[name] is not before[name] for name in before
-                ):
+                if registry.keys() != before.keys() or any(registry[name] is not before[name] for name in before):
                     registry.clear()
                     registry.update(before)
 
@@ -102,9 +100,7 @@ class Guard:
             self._undo.append(undo)
 
     def _hold_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        state = {
-            key: dict(value) if isinstance(value, dict) else value for key, value in optimizer.state.items()
-        }
+        state = {key: dict(value) if isinstance(value, dict) else value for key, value in optimizer.state.items()}
         groups = [dict(group) for group in optimizer.param_groups]
         for value in state.values():
             for item in value.values() if isinstance(value, dict) else ():

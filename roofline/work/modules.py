@@ -76,9 +76,7 @@ class ModuleScopes:
         self._alive.append(root)
         for name, module in root.named_modules(remove_duplicate=False):
             parts = [prefix, *name.split(".")]
-            self._names.setdefault(id(module), []).append(
-                ".".join(p for p in parts if p and p != "_orig_mod")
-            )
+            self._names.setdefault(id(module), []).append(".".join(p for p in parts if p and p != "_orig_mod"))
         for module_id, names in self._names.items():
             self._names[module_id] = list(dict.fromkeys(names))
 

@@ -12,21 +12,76 @@ from roofline.work.formulas.elementwise import POINTWISE, entry_by_tag
 from roofline.work.registry import Entry
 
 _FACTORIES = frozenset(
-    "empty empty_like empty_strided new_empty new_empty_strided empty_permuted _efficientzerotensor empty_quantized"
-    " _empty_affine_quantized".split()
+    [
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "empty_permuted",
+        "_efficientzerotensor",
+        "empty_quantized",
+        "_empty_affine_quantized",
+    ]
 )
 _METADATA = frozenset(
-    "is_same_size _nested_tensor_offsets _reshape_alias _unsafe_view _debug_has_internal_overlap _version set_ resize_ is_pinned"
-    " _has_compatible_shallow_copy_type record_stream _nested_get_offsets _nested_get_lengths _nested_get_values"
-    " _nested_get_ragged_idx _nested_get_min_seqlen _nested_get_max_seqlen _nested_get_jagged_dummy _assert_scalar"
-    " sym_constrain_range sym_constrain_range_for_size _coalesced is_coalesced dense_dim sparse_dim _dimI _dimV _nnz"
-    " _fw_primal _backward q_scale q_zero_point qscheme q_per_channel_axis".split()
+    [
+        "is_same_size",
+        "_nested_tensor_offsets",
+        "_reshape_alias",
+        "_unsafe_view",
+        "_debug_has_internal_overlap",
+        "_version",
+        "set_",
+        "resize_",
+        "is_pinned",
+        "_has_compatible_shallow_copy_type",
+        "record_stream",
+        "_nested_get_offsets",
+        "_nested_get_lengths",
+        "_nested_get_values",
+        "_nested_get_ragged_idx",
+        "_nested_get_min_seqlen",
+        "_nested_get_max_seqlen",
+        "_nested_get_jagged_dummy",
+        "_assert_scalar",
+        "sym_constrain_range",
+        "sym_constrain_range_for_size",
+        "_coalesced",
+        "is_coalesced",
+        "dense_dim",
+        "sparse_dim",
+        "_dimI",
+        "_dimV",
+        "_nnz",
+        "_fw_primal",
+        "_backward",
+        "q_scale",
+        "q_zero_point",
+        "qscheme",
+        "q_per_channel_axis",
+    ]
 )
-_VALUES = frozenset("_local_scalar_dense equal is_nonzero allclose".split())
+_VALUES = frozenset(["_local_scalar_dense", "equal", "is_nonzero", "allclose"])
 """Ops that return no tensor and still read their argument."""
 _OVERWRITING = frozenset(
-    "copy_ fill_ zero_ normal_ uniform_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_ _foreach_copy_"
-    " _foreach_zero_ eye arange".split()
+    [
+        "copy_",
+        "fill_",
+        "zero_",
+        "normal_",
+        "uniform_",
+        "random_",
+        "bernoulli_",
+        "exponential_",
+        "geometric_",
+        "cauchy_",
+        "log_normal_",
+        "_foreach_copy_",
+        "_foreach_zero_",
+        "eye",
+        "arange",
+    ]
 )
 """In-place ops that do not read what they replace."""
 _UNDECLARED = {
@@ -76,17 +131,15 @@ def describe(func: Any) -> Operator:
     ]
     hidden = _UNDECLARED.get(short, ()) if aten else ()
     results = [r.alias_info for r in schema.returns]
-    view = (
-        bool(results) and not written and all(alias is not None and not alias.is_write for alias in results)
-    )
-    query = func.namespace == "profiler" or aten and (
-        short in _METADATA or (not _returns_tensors(schema) and not written and short not in _VALUES)
+    view = bool(results) and not written and all(alias is not None and not alias.is_write for alias in results)
+    query = func.namespace == "profiler" or (
+        aten and (short in _METADATA or (not _returns_tensors(schema) and not written and short not in _VALUES))
     )
     overwrites = short in _OVERWRITING
     return Operator(
         name=name, entry=entry, moves=not (view or query or (aten and short in _FACTORIES)),
         factory=aten and short in _FACTORIES,
-        composite=registry.lookup(name) is None and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"),
+        composite=(aten or entry is None) and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"),
         writes=(*(where for where, _ in written), *hidden),
         unread=frozenset(where for where, a in written if a.is_out or overwrites), hidden=hidden,
     )  # fmt: skip

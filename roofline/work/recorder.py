@@ -20,7 +20,7 @@ from roofline.work.operators import Operator, describe
 from roofline.work.pipes import pipe_of
 from roofline.work.record import Access, Call, Kind, Phase
 from roofline.work.registry import Work
-from roofline.work.storage import Storages
+from roofline.work.storage import Storages, shape_of
 
 _NO_WORK = Work()
 
@@ -37,8 +37,8 @@ class Recorder(TorchDispatchMode):
         self.target = target
         self.is_paused = False
         self._merges_copies = False
-        self.intercepted: Mapping[str, Callable[..., Any]] = {}
-        """Composite ops that count as one: name → what runs instead."""
+        self.intercepted: Mapping[Any, Callable[..., Any]] = {}
+        """Composite ops that count as one: overload → what runs instead."""
         self._scopes = scopes
         self._guard = guard
         self._operators: dict[Any, Operator] = {}
@@ -77,20 +77,17 @@ class Recorder(TorchDispatchMode):
             if isinstance(func, torch._ops.HigherOrderOperator):
                 return self._higher_order(func, args, kwargs)
             operator = self._operators[func] = describe(func)
+        if operator.composite and not _any_nested(args):
+            with self:
+                replacement = self.intercepted.get(func)
+                return replacement(*args, **kwargs) if replacement else func.decompose(*args, **kwargs)
         if not operator.moves:
             result = func(*args, **kwargs)
             if operator.factory:
                 self.storages.made(result)
             return result
-        if operator.composite:
-            if operator.name in self.intercepted:
-                return self.intercepted[operator.name](func, *args, **kwargs)
-            with self:
-                return func.decompose(*args, **kwargs)
         for where in operator.writes:
-            self._before_write(
-                args[where] if isinstance(where, int) and where < len(args) else kwargs.get(where)
-            )
+            self._before_write(args[where] if isinstance(where, int) and where < len(args) else kwargs.get(where))
         result = func(*args, **kwargs)
         if self._merges_copies and operator.name == "aten.clone":
             self.storages.same(result, args[0])
@@ -146,9 +143,7 @@ class Recorder(TorchDispatchMode):
         read = self.storages.accesses(reads, made=False)
         written = self._written(operator, args, result, work.written_bytes if in_place else None, read)
         if read or written or work.flops or not counted:
-            self._append(
-                operator.name, entry.kind if entry else "other", work, counted, inputs, read, written
-            )
+            self._append(operator.name, entry.kind if entry else "other", work, counted, inputs, read, written)
 
     def _written(
         self, operator: Operator, args: Any, result: Any, limit: int | None, read: tuple[Access, ...]
@@ -176,7 +171,7 @@ class Recorder(TorchDispatchMode):
             Call(
                 index=len(self.calls), op=name, module=scope.name, phase=phase, kind=kind, flops=int(work.flops),
                 elementwise_flops=int(work.elementwise_flops), pipe=pipe_of(dtype, kind, self.target) if work.flops else None,
-                dtype=str(dtype).removeprefix("torch."), shapes=tuple([tuple(t.shape) for t in inputs]), reads=reads,
+                dtype=str(dtype).removeprefix("torch."), shapes=tuple([shape_of(t) for t in inputs]), reads=reads,
                 writes=writes, product=work.product, attributes=work.attributes, counted=counted, scope=scope.names,
             )
         )  # fmt: skip
@@ -211,6 +206,11 @@ class Recorder(TorchDispatchMode):
             result = dense_kernel(func)(*args, **kwargs)
         self.add(name, entry.kind, entry.work(args, kwargs, result), _flat_tensors(args), _flat_tensors(result))
         return result
+
+
+def _any_nested(args: Any) -> bool:
+    """Whether an argument is a nested tensor of the C++ kind, for which composite ops have kernels of their own."""
+    return any(isinstance(a, Tensor) and a.is_nested for a in args)
 
 
 def _flat_tensors(value: Any) -> list[Tensor]:

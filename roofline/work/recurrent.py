@@ -31,9 +31,7 @@ def _padded(recorder: Recorder, cell: str) -> Callable[..., Any]:
     ) -> Any:  # fmt: skip
         batch = x.shape[0 if batch_first else 1]
         rest = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
-        return _as_one(
-            recorder, cell, func, x, hx, params, rest, x.shape[0] * x.shape[1], batch, bidirectional, None
-        )
+        return _as_one(recorder, cell, func, x, hx, params, rest, x.shape[0] * x.shape[1], batch, bidirectional, None)
 
     return run
 
@@ -45,9 +43,7 @@ def _packed(recorder: Recorder, cell: str) -> Callable[..., Any]:
     ) -> Any:  # fmt: skip
         rest = (has_biases, num_layers, dropout, train, bidirectional)
         first = int(batch_sizes[0]) if not batch_sizes.is_meta else _states(hx)[0].shape[1]
-        return _as_one(
-            recorder, cell, func, data, hx, params, rest, data.shape[0], first, bidirectional, batch_sizes
-        )
+        return _as_one(recorder, cell, func, data, hx, params, rest, data.shape[0], first, bidirectional, batch_sizes)
 
     return run
 
@@ -59,16 +55,12 @@ def _as_one(
     states, weights = _states(hx), list(params)
     op = _target_op(recorder, cell, x, weights)
     if op is None or cells == 0:
-        return func.decompose(
-            *(x, hx, params, *rest) if batch_sizes is None else (x, batch_sizes, hx, params, *rest)
-        )
+        return func.decompose(*(x, hx, params, *rest) if batch_sizes is None else (x, batch_sizes, hx, params, *rest))
 
     def run(x: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
         state, params = list(others[: len(states)]), list(others[len(states) :])
         if x.is_meta:
-            return _shapes_only(
-                x, state, bidirectional, x.requires_grad or any(t.requires_grad for t in others)
-            )
+            return _shapes_only(x, state, bidirectional, x.requires_grad or any(t.requires_grad for t in others))
         given = state if isinstance(hx, (list, tuple)) else state[0]
         return tuple(
             func.decompose(
@@ -116,9 +108,7 @@ def _by_layer(weights: Sequence[Tensor], count: int) -> list[list[Tensor]]:
     return [matrices[i * each : (i + 1) * each] for i in range(count)]
 
 
-def _shapes_only(
-    x: Tensor, states: list[Tensor], bidirectional: bool, needs_grad: bool
-) -> tuple[Tensor, ...]:
+def _shapes_only(x: Tensor, states: list[Tensor], bidirectional: bool, needs_grad: bool) -> tuple[Tensor, ...]:
     """Results on the meta device: features of the hidden state, twice if bidirectional, for every step."""
     features = states[0].shape[-1] * (2 if bidirectional else 1)
     output = x.new_empty(*x.shape[:-1], features)

@@ -44,11 +44,7 @@ class Entry:
         """The work of a call with the operator's own arguments and result."""
         if kwargs and self.keywords is not None:
             kwargs = {name: value for name, value in kwargs.items() if name in self.keywords}
-        found = (
-            self.formula(*args, **kwargs, output=output)
-            if self.wants_output
-            else self.formula(*args, **kwargs)
-        )
+        found = self.formula(*args, **kwargs, output=output) if self.wants_output else self.formula(*args, **kwargs)
         return found if isinstance(found, Work) else Work(flops=int(found))
 
 
@@ -68,9 +64,7 @@ def register_op(name: str, formula: Formula | None = None, *, kind: Kind = "othe
     if formula is None:
         return lambda function: register_op(name, function, kind=kind)
     if not callable(formula):
-        raise UsageError(
-            f"register_op({name!r}): the formula must be callable, and is a {type(formula).__name__}."
-        )
+        raise UsageError(f"register_op({name!r}): the formula must be callable, and is a {type(formula).__name__}.")
     global _generation
     _generation += 1
     _ENTRIES[name] = _entry(formula, kind)

@@ -56,9 +56,7 @@ class Storages:
         views: dict[int, list[Tensor]] = {}
         copies = self._copies
         for tensor, limit in tensors:
-            for part in (
-                (tensor,) if tensor.layout is torch.strided and not tensor.is_nested else components(tensor)
-            ):
+            for part in (tensor,) if tensor.layout is torch.strided and not tensor.is_nested else components(tensor):
                 number = self._number(part, made)
                 if copies and number in copies:
                     number, limit = copies[number]
@@ -73,11 +71,7 @@ class Storages:
             touched[number] = max(touched[number], size) if number in touched else size
         roles = self._roles
         return tuple(
-            [
-                Access(number, size, roles.get(number, "activation"))
-                for number, size in touched.items()
-                if size
-            ]
+            [Access(number, size, roles.get(number, "activation")) for number, size in touched.items() if size]
         )
 
     def _number(self, tensor: Tensor, made: bool) -> int:
@@ -117,6 +111,13 @@ def components(tensor: Tensor) -> list[Tensor]:
     return [tensor]
 
 
+def shape_of(tensor: Tensor) -> tuple[int, ...]:
+    """The shape; a nested tensor, which has none, shows its batch and the elements of all its parts."""
+    if tensor.is_nested and tensor.layout is torch.strided:
+        return tensor.size(0), tensor.numel()
+    return tuple(tensor.shape)
+
+
 def distinct_bytes(tensor: Tensor) -> int:
     """Bytes of the distinct elements of a strided tensor: an expanded (stride 0) axis counts once."""
     if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_contiguous():
@@ -133,10 +134,7 @@ def distinct_bytes(tensor: Tensor) -> int:
 
 def union_bytes(tensors: list[Tensor]) -> int:
     """Bytes of the union of several views of one storage."""
-    views = {
-        (t.storage_offset() * t.element_size(), tuple(t.shape), t.stride(), t.element_size()): t
-        for t in tensors
-    }
+    views = {(t.storage_offset() * t.element_size(), tuple(t.shape), t.stride(), t.element_size()): t for t in tensors}
     if len(views) == 1:
         return distinct_bytes(tensors[0])
     spans = sorted((start, start + _span_bytes(t), distinct_bytes(t)) for (start, *_), t in views.items())
@@ -145,9 +143,7 @@ def union_bytes(tensors: list[Tensor]) -> int:
         regular = regular and (start >= end or size == stop - start)
         total += max(0, stop - max(start, end)) if start < end else size
         end = max(end, stop)
-    if regular and all(
-        size == stop - start or start_is_free(spans, i) for i, (start, stop, size) in enumerate(spans)
-    ):
+    if regular and all(size == stop - start or start_is_free(spans, i) for i, (start, stop, size) in enumerate(spans)):
         return total
     return _marked_bytes(list(views.values()), spans[0][0], end, sum(size for *_, size in spans))
 
@@ -181,8 +177,6 @@ def _span_bytes(tensor: Tensor) -> int:
 def total_bytes(tensors: Iterable[Tensor]) -> int:
     """Bytes of the distinct storages of `tensors`."""
     sizes: Mapping[int, int] = {
-        part.untyped_storage()._cdata: part.untyped_storage().nbytes()
-        for t in tensors
-        for part in components(t)
+        part.untyped_storage()._cdata: part.untyped_storage().nbytes() for t in tensors for part in components(t)
     }
     return sum(sizes.values())

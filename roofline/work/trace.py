@@ -129,8 +129,4 @@ def _check(program: Any, target: str, attention: str) -> None:
 
 def _name_of(program: Any) -> str:
     inner = getattr(program, "_orig_mod", program)
-    return (
-        type(inner).__name__
-        if isinstance(inner, nn.Module)
-        else getattr(inner, "__name__", type(inner).__name__)
-    )
+    return type(inner).__name__ if isinstance(inner, nn.Module) else getattr(inner, "__name__", type(inner).__name__)

@@ -121,9 +121,5 @@ def convolution_backward(
 @formula("conv_tbc", kind="conv")
 def conv_tbc(x: Tensor, weight: Tensor, *_: Any, output: Tensor) -> Work:
     """Time x batch x channel convolution, weight (kernel, in, out)."""
-    product = Product(
-        1, output.shape[0] * output.shape[1], weight.shape[2], weight.shape[0] * weight.shape[1]
-    )
-    return Work(
-        flops=_flops(product, x), product=product, attributes={"groups": 1, "kernel": (weight.shape[0],)}
-    )
+    product = Product(1, output.shape[0] * output.shape[1], weight.shape[2], weight.shape[0] * weight.shape[1])
+    return Work(flops=_flops(product, x), product=product, attributes={"groups": 1, "kernel": (weight.shape[0],)})

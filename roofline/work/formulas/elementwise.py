@@ -74,7 +74,7 @@ _PER_OUTPUT: tuple[tuple[Kind, int, str], ...] = (
         " quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr unsafe_split"
         " unsafe_split_with_sizes unsafe_chunk split_copy chunk _chunk_cat lift _dim_arange _upsample_nearest_exact1d"
         " hann_window hamming_window _to_dense _to_sparse _coalesce to_dense sparse_mask to_padded_tensor"
-        " _nested_tensor_from_mask _nested_from_padded _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward"
+        " _nested_tensor_from_mask _nested_from_padded _nested_tensor_from_tensor_list _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward"
         " _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _to_sparse_csr _sparse_coo_tensor_with_dims_and_tensors"
         " to_mkldnn _reshape_from_tensor mkldnn_reorder_conv2d_weight upsample_nearest1d upsample_nearest2d upsample_nearest3d"
         " segment_reduce _assert_tensor_metadata _assert_async _transform_bias_rescale_qkv _nested_tensor_size _nested_tensor_strides"
@@ -153,9 +153,7 @@ def fft(x: Tensor, dim: list[int], *rest: Any, output: Tensor) -> Work:
     for axis in dim:
         points *= larger.shape[axis]
     real = not (x.is_complex() and output.is_complex())
-    return Work(
-        elementwise_flops=int((2.5 if real else 5) * larger.numel() * log2(points)) if points > 1 else 0
-    )
+    return Work(elementwise_flops=int((2.5 if real else 5) * larger.numel() * log2(points)) if points > 1 else 0)
 
 
 @formula("_cdist_forward", "_cdist_backward", "_pdist_forward", "_pdist_backward", kind="reduction")

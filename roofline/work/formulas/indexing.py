@@ -89,9 +89,7 @@ def index_put(target: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     """Each value, broadcast over the indexed region, replaces or is added to one element."""
     used = [i for i in indices if i is not None]
     region = prod(torch.broadcast_shapes(*(i.shape for i in used))) if used else target.numel()
-    free = prod(
-        size for axis, size in enumerate(target.shape) if axis >= len(indices) or indices[axis] is None
-    )
+    free = prod(size for axis, size in enumerate(target.shape) if axis >= len(indices) or indices[axis] is None)
     if any(i.dtype in (torch.bool, torch.uint8) for i in used):
         return Work(elementwise_flops=values.numel() if accumulate else 0)
     return _touched(target, region * free * target.element_size(), region * free if accumulate else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from torch import Tensor
@@ -33,9 +34,11 @@ def addmm(added: Tensor, a: Tensor, b: Tensor, *_: Any, beta: Any = 1) -> Work:
     return product_work(1, a.shape[0], b.shape[1], a.shape[1], a, b, read_bytes=_unread(beta))
 
 
-@formula("bmm", kind="gemm")
+@formula("bmm", "matmul", kind="gemm")
 def bmm(a: Tensor, b: Tensor, *_: Any) -> Work:
-    """batch x (m x k) @ (k x n)."""
+    """batch x (m x k) @ (k x n); for nested operands the sum over their parts."""
+    if a.is_nested or b.is_nested:
+        return _nested_product(a, b)
     if is_sparse(a):
         return sparse_product(a, b)
     return product_work(a.shape[0], a.shape[1], b.shape[2], a.shape[2], a, b)
@@ -84,6 +87,8 @@ def addr(added: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1) -> Work:
 @formula("linear", kind="gemm")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Work:
     """Every row of x (all axes but the last) with the (out x in) weight."""
+    if x.is_nested:
+        return product_work(1, x.numel() // max(1, weight.shape[-1]), weight.shape[0], weight.shape[-1], x, weight)
     rows = x.numel() // max(1, x.shape[-1])
     return product_work(1, rows, weight.numel() // max(1, weight.shape[-1]), weight.shape[-1], x, weight)
 
@@ -104,9 +109,28 @@ def trilinear(
     For inputs (N, I), (N, J) and weight (O, I, J): N O J sums of I products, then N O sums of J products.
     """
     n, o, i, j = i1.shape[0], i2.shape[0], i1.shape[-1], i3.shape[-1]
-    return Work(
-        flops=2 * n * o * j * (i + 1) * (4 if i1.is_complex() else 1), product=Product(1, n, o * j, i)
-    )
+    return Work(flops=2 * n * o * j * (i + 1) * (4 if i1.is_complex() else 1), product=Product(1, n, o * j, i))
+
+
+@formula("_euclidean_dist", kind="gemm")
+def euclidean_dist(a: Tensor, b: Tensor) -> Work:
+    """|a|^2 - 2 a b + |b|^2 as one product: both norms are appended as two more of the k summed columns."""
+    return product_work(1, a.shape[-2], b.shape[-2], a.shape[-1] + 2, a, b)
+
+
+def _nested_product(a: Tensor, b: Tensor) -> Work:
+    """Each part has its own m, k and n; leading axes (heads) multiply."""
+    pairs = zip(_part_shapes(a, b), _part_shapes(b, a), strict=True)
+    macs = sum(prod(left[:-2]) * left[-2] * left[-1] * right[-1] for left, right in pairs)
+    return product_work(1, macs, 1, 1, a, b)
+
+
+def _part_shapes(tensor: Tensor, other: Tensor) -> list[list[int]]:
+    """Shapes of the parts of a nested tensor; a dense one has the same shape in every part of the other."""
+    if tensor.is_nested:
+        return tensor._nested_tensor_size().tolist()  # type: ignore[operator]
+    shape = list(tensor.shape[-2:])
+    return [shape] * other.size(0)
 
 
 def _unread(beta: Any) -> dict[int | str, int]:

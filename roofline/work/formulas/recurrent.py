@@ -39,9 +39,7 @@ def rnn_backward_work(
         flops += 2 * (cells - (0 if state_gradient else first_cells)) * matrices[1].numel()
         flops += sum(2 * cells * w.numel() for w in matrices[2:])
     widest = max((w for matrices in layers for w in matrices), key=Tensor.numel)
-    return Work(
-        flops=flops, elementwise_flops=24 * cells * widest.shape[0], product=Product(1, cells, *widest.shape)
-    )
+    return Work(flops=flops, elementwise_flops=24 * cells * widest.shape[0], product=Product(1, cells, *widest.shape))
 
 
 @formula("mkldnn_rnn_layer", kind="recurrent")
@@ -54,9 +52,7 @@ def mkldnn_rnn_layer(x: Tensor, w_ih: Tensor, w_hh: Tensor, *rest: Any) -> Work:
 def mkldnn_rnn_layer_backward(x: Tensor, w_ih: Tensor, w_hh: Tensor, *rest: Any) -> Work:
     """dW and dX of both matrices; the initial state's gradient is not counted, as in the other recurrent backwards."""
     cells = x.shape[0] * x.shape[1]
-    return rnn_backward_work(
-        [[w_ih, w_hh]], cells, x.shape[1], directions=1, input_gradient=True, state_gradient=False
-    )
+    return rnn_backward_work([[w_ih, w_hh]], cells, x.shape[1], directions=1, input_gradient=True, state_gradient=False)
 
 
 @formula("_cudnn_rnn", "miopen_rnn", kind="recurrent")
@@ -70,12 +66,6 @@ def cudnn_rnn(x: Tensor, weight: Sequence[Tensor], *rest: Any, output: Any) -> W
 def cudnn_rnn_backward(x: Tensor, weight: Sequence[Tensor], *rest: Any, output: Any) -> Work:
     """dW and dX of every matrix: at most twice the forward."""
     return Work(flops=2 * cudnn_rnn(x, weight, output=output).flops)
-
-
-@formula("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", kind="recurrent")
-def cell(x: Tensor, state: Any, w_ih: Tensor, w_hh: Tensor, *rest: Any) -> Work:
-    """One step."""
-    return rnn_work([w_ih, w_hh], x.shape[0] if x.dim() > 1 else 1)
 
 
 @formula("quantized_lstm", "quantized_gru", kind="recurrent")

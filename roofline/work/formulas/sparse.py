@@ -16,9 +16,7 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_bsr, torch.sparse_csc, torch.spars
 
 def is_sparse(tensor: Tensor) -> bool:
     """Whether the tensor stores only some of its elements."""
-    return tensor.layout is not torch.strided and (
-        tensor.layout is torch.sparse_coo or tensor.layout in _COMPRESSED
-    )
+    return tensor.layout is not torch.strided and (tensor.layout is torch.sparse_coo or tensor.layout in _COMPRESSED)
 
 
 def stored(tensor: Tensor) -> int:
@@ -49,9 +47,7 @@ def sparse_product(a: Tensor, b: Tensor) -> Work:
 
 
 def _one_sparse(scale: int, elements: int, others: int) -> Work:
-    return Work(
-        flops=scale * elements * others, product=Product(1, elements, others, 1), attributes={"sparse": True}
-    )
+    return Work(flops=scale * elements * others, product=Product(1, elements, others, 1), attributes={"sparse": True})
 
 
 def _matches(a: Tensor, b: Tensor) -> int:
@@ -81,9 +77,7 @@ def sparse_addmm(added: Tensor, a: Tensor, b: Tensor) -> Work:
 def sampled_addmm(pattern: Tensor, a: Tensor, b: Tensor) -> Work:
     """(m x k) @ (k x n) at the stored positions of `pattern` only: 2 k flops each."""
     scale = 8 if a.is_complex() else 2
-    return Work(
-        flops=scale * stored(pattern) * a.shape[-1], product=Product(1, stored(pattern), 1, a.shape[-1])
-    )
+    return Work(flops=scale * stored(pattern) * a.shape[-1], product=Product(1, stored(pattern), 1, a.shape[-1]))
 
 
 @formula("_sparse_mm_reduce_impl", kind="gemm")
