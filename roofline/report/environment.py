@@ -6,18 +6,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from roofline.env import Backend, Environment, Gpu
-from roofline.report.text import drop_empty, new_table, notes
+from roofline.report.text import make_table, notes
 from roofline.units import si
 
 
 def environment_tables(environment: Environment) -> Group:
     """What was found, as tables for a terminal."""
-    here = new_table("Here", ("", "found"))
-    for name, value in _facts(environment):
-        here.add_row(name, Text(value))
-    backends = new_table("Backends", ("backend", "for", "usable", "version, or why not"))
-    for backend in environment.backends:
-        backends.add_row(*_backend_row(backend))
+    facts = ((name, Text(value)) for name, value in _facts(environment))
+    here = make_table("Here", ("", "found"), (), facts)
+    columns = ("backend", "for", "usable", "version, or why not")
+    backends = make_table("Backends", columns, (), map(_backend_row, environment.backends))
     return Group(here, *_gpu_tables(environment.gpus), backends)
 
 
@@ -40,15 +38,15 @@ def _facts(environment: Environment) -> list[tuple[str, str]]:
 def _gpu_tables(gpus: tuple[Gpu, ...]) -> list[RenderableType]:
     if not gpus:
         return [*notes(["No GPU found: `roofline probe` measures the CPU."])]
-    table = new_table("GPUs", ("device", "name", "note"), ("memory", "capability"))
+    rows = []
     for gpu in gpus:
         device = "not visible" if gpu.index is None else f"cuda:{gpu.index}"
         memory = si(gpu.memory_bytes, "bytes") if gpu.memory_bytes else ""
         note = "MIG: a slice, or cut into slices" if gpu.mig else ""
-        table.add_row(device, Text(gpu.name), note, memory, gpu.compute_capability or "")
-    return [drop_empty(table)]
+        rows.append((device, Text(gpu.name), note, memory, gpu.compute_capability or ""))
+    return [make_table("GPUs", ("device", "name", "note"), ("memory", "capability"), rows)]
 
 
-def _backend_row(backend: Backend) -> tuple[RenderableType, ...]:
+def _backend_row(backend: Backend) -> tuple[str | Text, ...]:
     usable = Text("yes", style="green") if backend.reason is None else Text("no", style="yellow")
     return backend.name, backend.serves, usable, Text(backend.reason or backend.version or "")

@@ -11,7 +11,7 @@ from roofline.report.labels import Box, anchor, arrange
 from roofline.report.palette import BLACK, BLUE, KINDS, OTHER_KIND, VERMILLION
 from roofline.report.points import Point, fold
 from roofline.report.roof import Roof
-from roofline.report.text import label, percent
+from roofline.report.text import label, percent, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def draw_regions(ax: Axes, placement: Placement) -> None:
     }
     ax.text(left * 1.1, 0.985, "memory-bound", color=BLUE, **style)
     ax.text(right / 1.05, 0.985, "compute-bound", ha="right", color=VERMILLION, **style)
-    text = f"ridge point of {label(pipe)}: {ridge:.3g} FLOP/B"
+    text = f"ridge point of {label(pipe)}: {plain(ridge)} FLOP/B"
     ax.text(ridge / 1.05, 0.02, text, rotation=90, ha="right", va="bottom", fontsize=7,
             transform=ax.get_xaxis_transform())  # fmt: skip
 

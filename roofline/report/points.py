@@ -109,7 +109,9 @@ def _ranges(numbers: Sequence[str]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
+    return ",".join(
+        "–".join(map(str, (run[0], run[-1]))) if len(run) > 2 else ",".join(map(str, run)) for run in runs
+    )
 
 
 def _shorten(text: str, longest: int) -> str:

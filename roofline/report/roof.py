@@ -12,7 +12,7 @@ from roofline.machine.ceilings import BY_NAME
 from roofline.machine.record import Ceiling, Machine
 from roofline.report.labels import clusters, spread
 from roofline.report.palette import BLACK, GROUPS, MACHINES
-from roofline.report.text import label
+from roofline.report.text import label, plain
 from roofline.units import si
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _pipe_text(roof: Roof, pipes: Sequence[Ceiling]) -> str:
     names = _join([label(pipe.name) for pipe in pipes])
     value = si(pipes[-1].value, pipes[-1].unit)
     prefix = f"{roof.name}: " if roof.colour else ""
-    ridge = "" if _group(pipes[-1].name) in _LIBRARY else f"  (ridge {pipes[-1].value / roof.dram:.3g})"
+    ridge = "" if _group(pipes[-1].name) in _LIBRARY else f"  (ridge {plain(pipes[-1].value / roof.dram)})"
     return f"{prefix}{names}  {value}{ridge}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -31,30 +31,34 @@ def show(renderable: RenderableType) -> None:
     console.print(renderable)
 
 
+def plain(value: float) -> str:
+    """Three digits, never in exponent form."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def percent(part: float | None, whole: float | None, digits: int = 1) -> str:
     """`part` as a percentage of `whole`, or nothing where either is unknown."""
     return f"{100 * part / whole:.{digits}f} %" if part is not None and whole else ""
 
 
-def new_table(title: str, left: Iterable[str], right: Iterable[str] = ()) -> Table:
-    """An empty table with columns of text (`left`) followed by columns of numbers (`right`)."""
+def make_table(
+    title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str | Text]]
+) -> Table:
+    """A table with columns of text (`left`), then columns of numbers (`right`); columns with no entry are left out."""
+    rows = list(rows)
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(name, overflow="fold")
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
+    kept = [index for index in range(len(left) + len(right)) if any(row[index] for row in rows)]
+    for index in kept:
+        name = (*left, *right)[index]
+        table.add_column(name, justify="left" if index < len(left) else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(row[index] for index in kept))
     return table
 
 
 def notes(lines: Iterable[str], style: str = "yellow") -> list[Text]:
     """One text per line, to stand below a table."""
     return [Text(line, style=style) for line in lines]
-
-
-def drop_empty(table: Table) -> Table:
-    """The table without the columns in which no row has anything."""
-    table.columns = [column for column in table.columns if any(column._cells)]
-    return table
 
 
 def _spread(value: float, measurement: Measurement | None) -> str:
@@ -107,24 +111,22 @@ def _sources(machine: Machine) -> list[str]:
 
 def machine_table(machine: Machine) -> RenderableType:
     """Every ceiling with spread, shares of data sheet and limit, winner, clock and watts; doubts below."""
-    table = new_table(
-        f"{machine.name} — {'measured' if machine.measured else 'from the data sheet, not measured'}",
-        ("ceiling", "winner"),
-        ("value", "spread", "of data sheet", "of limit", "clock", "power", "flags"),
-    )
+    rows: list[list[str]] = []
     remarks: list[str] = []
     for ceiling in machine.ceilings:
         doubts = _doubts(ceiling)
         first = len(remarks) + 1
         remarks += [f"{first + i}) {label(ceiling.name)}: {doubt}" for i, doubt in enumerate(doubts)]
-        table.add_row(*_row(ceiling, ",".join(str(first + i) for i in range(len(doubts)))))
+        rows.append(_row(ceiling, ",".join(str(first + i) for i in range(len(doubts)))))
+    table = make_table(
+        f"{machine.name} — {'measured' if machine.measured else 'from the data sheet, not measured'}",
+        ("ceiling", "winner"),
+        ("value", "spread", "of data sheet", "of limit", "clock", "power", "flags"),
+        rows,
+    )
     missing = [f"Not measured: {label(name)}: {reason}" for name, reason in machine.not_measured.items()]
     return Group(
-        drop_empty(table),
-        *notes(remarks),
-        *notes(missing),
-        *notes(machine.warnings),
-        *notes(_sources(machine), "dim"),
+        table, *notes(remarks), *notes(missing), *notes(machine.warnings), *notes(_sources(machine), "dim")
     )
 
 
@@ -138,7 +140,7 @@ def _placed_row(total: PlacedSum, whole_s: float) -> list[str]:
         si(total.flops, "flops"),
         si(total.bytes_read, "bytes"),
         si(total.bytes_written, "bytes"),
-        "n/a" if intensity is None else f"{intensity:.3g}",
+        "n/a" if intensity is None else plain(intensity),
         "n/a" if rate is None else si(rate, "flops_per_s"),
         si(total.floor_s, "s"),
         percent(total.floor_s, whole_s),
@@ -155,7 +157,7 @@ def placement_remarks(placement: Placement) -> list[str]:
     """What a reader of any table or figure of this placement must know: uncounted ops and fallbacks."""
     ops = ", ".join(f"{name} ({calls})" for name, calls in placement.uncounted.items())
     counted = [f"Not counted, no formula (calls); their FLOPs are missing: {ops}"] if ops else []
-    return [*counted, *(f"{f.calls} calls: {f.reason}" for f in placement.fallbacks)]
+    return [*counted, *(f"{f.reason} (calls: {f.calls})" for f in placement.fallbacks)]
 
 
 def _summary(placement: Placement) -> str:
@@ -174,29 +176,19 @@ def placement_table(placement: Placement, view: View = "layer", top: int = 0) ->
     """Rows of one view in order of execution, or only the `top` slowest of them; sums and remarks below."""
     machine = placement.machine
     origin = "measured" if machine.measured else "data sheet"
-    table = new_table(
+    rows = placement.by(view)
+    slowest_first = sorted(rows, key=lambda row: -row.floor_s)
+    hidden = slowest_first[top:] if top else []
+    skipped = set(map(id, hidden))
+    table = make_table(
         f"{placement.name} on {machine.name} ({origin}), by {view}",
         (view, "kind", "bound by"),
         ("calls", "matrix work", "read", "written", "FLOP/B", "attainable", "floor", "share", "uncounted"),
+        (_placed_row(row, placement.floor_s) for row in rows if id(row) not in skipped),
     )
-    rows = placement.by(view)
-    slowest = sorted(rows, key=lambda row: row.floor_s, reverse=True)[top:] if top else []
-    hidden = set(map(id, slowest))
-    for row in rows:
-        if id(row) not in hidden:
-            table.add_row(*_placed_row(row, placement.floor_s))
-    rest = sum(row.floor_s for row in slowest)
-    more = (
-        [f"… and {len(slowest)} faster ones, {percent(rest, placement.floor_s)} of the floor"]
-        if slowest
-        else []
-    )
-    return Group(
-        drop_empty(table),
-        *notes(more, "dim"),
-        Text(_summary(placement)),
-        *notes(placement_remarks(placement)),
-    )
+    rest = percent(sum(row.floor_s for row in hidden), placement.floor_s)
+    more = [f"… and {len(hidden)} faster ones, {rest} of the floor"] if hidden else []
+    return Group(table, *notes(more, "dim"), Text(_summary(placement)), *notes(placement_remarks(placement)))
 
 
 def _pair(pair: Pair, unit: Unit) -> list[str]:
@@ -208,8 +200,10 @@ def comparison_table(comparison: MachineComparison) -> RenderableType:
     """Ceilings of two machines with their ratios; measured and data sheet apart."""
     a, b = comparison.a, comparison.b
     columns = [f"{text}\n{kind}" for kind in ("measured", "data sheet") for text in (a, b, "ratio")]
-    table = new_table(f"{a} against {b}", ("ceiling",), columns)
-    for row in comparison.ceilings:
-        table.add_row(label(row.name), *_pair(row.measured, row.unit), *_pair(row.datasheet, row.unit))
+    rows = [
+        (label(row.name), *_pair(row.measured, row.unit), *_pair(row.datasheet, row.unit))
+        for row in comparison.ceilings
+    ]
+    table = make_table(f"{a} against {b}", ("ceiling",), columns, rows)
     note = f"ratio = {a} / {b}: of a rate, above 1 is better; of a time, below 1"
-    return Group(drop_empty(table), *notes([note], "dim"))
+    return Group(table, *notes([note], "dim"))

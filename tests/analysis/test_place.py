@@ -144,7 +144,7 @@ def test_sums_by_every_view(network, toy):
 
 
 def test_unknown_view(network, toy):
-    with pytest.raises(UsageError, match="'block'.*layer, module"):
+    with pytest.raises(UsageError, match=r"'block'.*layer, module"):
         place(network, toy).by("block")
 
 
