@@ -39,15 +39,18 @@ def prepare(
     launch: Callable[[int, list[Any]], None],
     partial_sums: Callable[[Any, int], Any],
 ) -> Job:
-    """The job of one operation: `launch(grid, tensors)` runs it once, `partial_sums` is the reference of `read`."""
+    """The job of one operation: `launch(grid, tensors)` runs it once, `partial_sums` is the reference of `read`.
+
+    Two arrays are written in turn and two are read in turn; what is read is never written, so it stays random.
+    """
     arrays = arena.arrays(4, scale)
     n = arrays[0].numel()
     grid = grid_of(n)
     sums = arena.empty((grid,), "float32") if operation == "read" else None
 
     def tensors(i: int) -> list[Any]:
-        chosen = [arrays[(i + k) % len(arrays)] for k in range(ARRAYS[operation])]
-        return [*chosen, sums] if sums is not None else chosen
+        target, sources = arrays[i % 2], [arrays[2 + i % 2], arrays[3 - i % 2]]
+        return [sources[0], sums] if operation == "read" else [target, *sources][: ARRAYS[operation]]
 
     def check() -> float:
         return _error(operation, arena, grid_of, launch, partial_sums)

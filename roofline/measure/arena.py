@@ -16,12 +16,19 @@ _GRANULE = 1 << 16
 
 
 class TorchArena:
-    """Arena on a torch device; `warnings` collects what the user must know about the sizes."""
+    """Arena on a torch device; what the user must know about the sizes is added to `warnings`."""
 
-    def __init__(self, device: Device, torch_device: Any, free_bytes: int, dram_bytes_per_s: float | None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        torch_device: Any,
+        free_bytes: int,
+        dram_bytes_per_s: float | None,
+        warnings: list[str],
+    ) -> None:
         self.device = device
         self.torch_device = torch_device
-        self.warnings: list[str] = []
+        self.warnings = warnings
         self._free_bytes = free_bytes
         self._wanted_bytes = int(max(self.minimum_bytes, SWEEP_S * (dram_bytes_per_s or 0)))
         self._arrays: list[Any] = []
@@ -35,7 +42,7 @@ class TorchArena:
         """`count` distinct float32 arrays of one size; a smaller scale gives the front part of each."""
         while len(self._arrays) < count:
             self._allocate(count)
-        n = int(self._arrays[0].numel() * scale) // _GRANULE * _GRANULE
+        n = max(1, int(self._arrays[0].numel() * scale) // _GRANULE) * _GRANULE
         return [array[:n] for array in self._arrays[:count]]
 
     def _allocate(self, count: int) -> None:
@@ -44,7 +51,7 @@ class TorchArena:
         size = min(self._wanted_bytes, int(self._free_bytes * _LARGEST_SHARE) // count)
         while size >= self.minimum_bytes:
             try:
-                n = size // 4 // _GRANULE * _GRANULE
+                n = max(1, size // 4 // _GRANULE) * _GRANULE
                 arrays = [torch.empty(n, dtype=torch.float32, device=self.torch_device) for _ in range(count)]
                 for array in arrays:
                     array.uniform_(-1, 1)

@@ -53,7 +53,7 @@ class CudaBench:
     """GPU number `index` as torch numbers them."""
 
     def __init__(
-        self, index: int, sheet: Callable[[str], Device | None], backend_reason: Callable[[str], str | None]
+        self, index: int, sheet: Callable[[str, int], Device | None], backend_reason: Callable[[str], str | None]
     ) -> None:
         import torch
 
@@ -65,7 +65,7 @@ class CudaBench:
         properties = torch.cuda.get_device_properties(index)
         self._sensors = Sensors(str(getattr(properties, "uuid", "")))
         static = self._sensors.static()
-        self.device = describe(properties, static, sheet(properties.name))
+        self.device = describe(properties, static, sheet(properties.name, properties.total_memory))
         self.software: Mapping[str, str] = software(driver=static.get("driver"))
         self.environment: Mapping[str, str] = environment()
         self._backend_reason = backend_reason
@@ -79,7 +79,7 @@ class CudaBench:
         free, _ = self._torch.cuda.mem_get_info(self._torch_device)
         clock = self.device.memory_clock_hz
         pins = limits.pin_bytes_per_s(self.device, clock) if clock else None
-        return TorchArena(self.device, self._torch_device, free, pins)
+        return TorchArena(self.device, self._torch_device, free, pins, self.warnings)
 
     def microkernels(self) -> tuple[Microkernel, ...]:
         """Every CUDA microkernel."""
@@ -102,7 +102,8 @@ class CudaBench:
 
     def compile(self, kernels: Sequence[Microkernel], variants: int) -> None:
         """One small launch of each variant, on a thread per core: compilers release the interpreter lock."""
-        self.arena.arrays(1, 1.0)
+        with suppress(OutOfDeviceMemory):  # the ceilings that need the arrays will say so
+            self.arena.arrays(4, 1.0)
         pairs = [
             (kernel, variant)
             for kernel in kernels

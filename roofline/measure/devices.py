@@ -59,8 +59,8 @@ def _described() -> tuple[str, ...]:
     return tuple(f"{name} ({torch.cuda.get_device_name(name)})" for name in visible_devices())
 
 
-def _sheet(name: str) -> Device | None:
+def _sheet(name: str, memory_bytes: int) -> Device | None:
     try:
-        return datasheet(name).device
+        return datasheet(name, memory_bytes).device
     except UnknownMachine:
         return None

@@ -1,7 +1,7 @@
 """Physical limits: what the silicon can do per clock, and the doubts a measured rate raises when held against them.
 
 Rates are flops (ops) per clock and SM: two per lane of a fused multiply-add. Sources: NVIDIA's CUDA C++
-Programming Guide, table "Throughput of Native Arithmetic Instructions"; tensor pipes (dense): architecture white papers.
+Programming Guide, table "Throughput of Native Arithmetic Instructions"; tensor pipes (dense): white papers.
 """
 
 from __future__ import annotations

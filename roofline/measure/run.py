@@ -50,6 +50,8 @@ def measure_machine(
     bench: Bench, effort: Effort, only: Sequence[str] | None = None, progress: Progress = _silent
 ) -> Machine:
     """Every selected ceiling of a bench; those that fail are listed with their reason."""
+    import scipy.stats  # noqa: F401  # a second of import, kept out of the first measurement
+
     started, created = monotonic(), datetime.now(timezone.utc)
     plan = select(bench.microkernels(), only)
     ceilings: list[Ceiling] = []
