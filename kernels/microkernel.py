@@ -68,6 +68,8 @@ class Microkernel:
     """Largest relative error of `Job.check` that is believed."""
     minimum_capability: tuple[int, int] = (0, 0)
     """Compute capability below which the hardware lacks the pipe."""
+    axes: Callable[[Device], Mapping[str, tuple[int, ...]]] | None = None
+    """Option → the values it can take, rising: a lattice that is searched from `variants` on. None: no search."""
 
 
 def relative_error(result: Any, reference: Any) -> float:
