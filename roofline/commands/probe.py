@@ -91,6 +91,4 @@ def _check_writable(path: Path) -> None:
 
     if path.is_dir():
         raise FileError(f"{path} is a folder; expected the path of a file.")
-    probe = path.with_name(f".{path.name}.probe")
-    write_atomically(probe, b"")
-    probe.unlink()
+    write_atomically(path.with_name(f".{path.name}.probe"), b"").unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from roofline.errors import BackendUnavailable, CheckFailed, RooflineError
 from roofline.kernels.microkernel import Job, Microkernel, Variant
@@ -55,12 +56,10 @@ def measure_ceiling(bench: Bench, kernels: Sequence[Microkernel], effort: Effort
     refused = [t.reason for t in trials if t.value is None]
     unit = BY_NAME[kernels[0].ceiling].unit
     for best in sorted(candidates, key=lambda c: c.value, reverse=unit != "s"):
-        error = best.job.check()
-        if error <= best.kernel.tolerance:
+        error, reason = _checked(best)
+        if not reason:
             return _measure(bench, best, effort, error, trials)
-        refused.append(
-            f"{best.name}: output differs from the reference by {error:.2g} (at most {best.kernel.tolerance:g})"
-        )
+        refused.append(reason)
         trials = tuple(replace(t, reason=refused[-1]) if t.variant == best.name else t for t in trials)
     if candidates:
         raise CheckFailed("; ".join(refused))
@@ -83,6 +82,18 @@ def _try_all(bench: Bench, kernels: Sequence[Microkernel], effort: Effort) -> tu
             candidates.append(Candidate(kernel, variant, job, value))
             trials.append(Trial(variant=name, value=value))
     return candidates, tuple(trials)
+
+
+def _checked(candidate: Candidate) -> tuple[float, str]:
+    """Relative error of the output, and why the variant cannot be believed; "" if it can."""
+    tolerance = candidate.kernel.tolerance
+    try:
+        error = candidate.job.check()
+    except RooflineError as failure:
+        return inf, f"{candidate.name}: its output could not be checked: {failure}"
+    if error <= tolerance:
+        return error, ""
+    return error, f"{candidate.name}: output differs from the reference by {error:.2g} (at most {tolerance:g})"
 
 
 def _trial(bench: Bench, job: Job, unit: Unit, effort: Effort) -> float:

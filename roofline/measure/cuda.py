@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from time import sleep
@@ -98,7 +99,8 @@ class CudaBench:
     def prepare(self, kernel: Microkernel, variant: Variant, scale: float) -> Job:
         """Builds the job; every failure of a backend becomes a RooflineError with its first line."""
         with self._torch.cuda.device(self._torch_device):
-            return self._guarded(lambda: kernel.prepare(variant, self.arena, scale))
+            job = self._guarded(lambda: kernel.prepare(variant, self.arena, scale))
+        return replace(job, check=lambda: self._guarded(job.check))
 
     def compile(self, kernels: Sequence[Microkernel], variants: int) -> None:
         """One small launch of each variant, on a thread per core: compilers release the interpreter lock."""

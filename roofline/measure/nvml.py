@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _INSTANT_POWER_FIELD = 186
-_BENIGN_THROTTLE = {"GpuIdle", "ApplicationsClocksSetting", "None"}
+_BENIGN_THROTTLE = {"GpuIdle", "ApplicationsClocksSetting", "UserDefinedClocks", "None"}
 
 
 @dataclass(frozen=True)
