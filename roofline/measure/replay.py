@@ -103,16 +103,12 @@ class Recorder:
         """Prepares for real; work, errors and clocks go into the log."""
         log = JobLog()
         self.recording.jobs[_key(kernel, variant, scale)].append(log)
-        try:
-            job = self._bench.prepare(kernel, variant, scale)
-        except RooflineError as error:
-            log.failure = str(error)
-            raise
+        job: Job = _noting(log, lambda: self._bench.prepare(kernel, variant, scale))()
         log.work, log.buffer_bytes, log.has_clock = job.work, job.buffer_bytes, job.clock_hz is not None
         logged = Job(
             job.run,
             job.work,
-            _logging(job.check, log.errors),
+            _noting(log, _logging(job.check, log.errors)),
             job.buffer_bytes,
             _logging(job.clock_hz, log.clocks_hz) if job.clock_hz else None,
         )
@@ -122,11 +118,7 @@ class Recorder:
     def time(self, job: Job, launches: int) -> list[float]:
         """Times for real."""
         log = next(log for known, log in reversed(self._logs) if known is job)
-        try:
-            times = self._bench.time(job, launches)
-        except RooflineError as error:
-            log.failure = str(error)
-            raise
+        times: list[float] = _noting(log, lambda: self._bench.time(job, launches))()
         log.times_s.append(times)
         return times
 
@@ -143,6 +135,17 @@ class Recorder:
     def release(self) -> None:
         """Releases for real."""
         self._bench.release()
+
+
+def _noting(log: JobLog, function: Callable[[], Any]) -> Callable[[], Any]:
+    def call() -> Any:
+        try:
+            return function()
+        except RooflineError as error:
+            log.failure = str(error)
+            raise
+
+    return call
 
 
 def _logging(function: Callable[[], Any], log: list[Any]) -> Callable[[], Any]:
@@ -187,10 +190,17 @@ class Replay:
         if log is None or (log.failure and not log.times_s):
             raise BackendUnavailable(log.failure if log else f"{_key(kernel, variant, scale)} is not in the recording")
         errors, clocks = iter(log.errors), iter(log.clocks_hz)
+
+        def check() -> float:
+            error = next(errors, None)
+            if error is None:
+                raise BackendUnavailable(log.failure or "the recording holds no further check: record the probe again")
+            return error
+
         job = Job(
             lambda _: None,
             log.work,
-            lambda: next(errors),
+            check,
             log.buffer_bytes,
             (lambda: next(clocks)) if log.has_clock else None,
         )
