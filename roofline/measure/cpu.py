@@ -91,8 +91,7 @@ class CpuArena(TorchArena):
     def __init__(self, device: Device, free_bytes: int, warnings: list[str]) -> None:
         import torch
 
-        super().__init__(device, torch.device("cpu"), free_bytes, None)
-        self.warnings = warnings
+        super().__init__(device, torch.device("cpu"), free_bytes, None, warnings)
 
     def _allocate(self, count: int) -> None:
         import torch
