@@ -117,7 +117,7 @@ def save_placement_figure(placement: Placement, path: str | Path, view: View = "
     figure = new_figure(15, 8.5)
     ax = figure.add_axes((0.06, 0.1, 0.55, 0.79))
     marks = draw_placement(ax, placement, view)
-    draw_key(figure.add_axes((0.72, 0.06, 0.28, 0.86)), placement, marks)
+    draw_key(figure.add_axes((0.72, 0.06, 0.28, 0.86)), placement, marks, view)
     total = placement.total
     figure.text(
         0.06, 0.955, f"{placement.name} on {placement.machine.name}", fontsize=13, weight="bold", va="center"

@@ -99,7 +99,7 @@ def _wide(width: float, height: float) -> bool:
 
 def _candidates(x: float, y: float, width: float, height: float, reach: float) -> Iterator[Box]:
     """Boxes around a point, nearest first: names below, where a roof leaves room, numbers above."""
-    below, above = (-110, -130, -60, -30, -80, 0), (100, 120, 80, 60, 150, 180)
+    below, above = (-92, -75, -110, -50, -30, 0), (100, 120, 80, 60, 150, 180)
     turns = (*below, *above) if _wide(width, height) else (*above, *below)
     for radius in range(12, int(reach), 12):
         for degrees in turns:
@@ -130,7 +130,9 @@ def arrange(
 
     def tangles(point: Point, box: Box) -> bool:
         end = anchor(point, box)
-        over = any(_through(point, end, other) for other in taken if not other.holds(point))
+        own = [other for other in taken if other.holds(point)]
+        foreign = (other for other in taken if not any(other.overlaps(mark) for mark in own))
+        over = any(_through(point, end, other) for other in foreign)
         return over or any(
             cross(point, end, a, b) or _through(a, b, box) or _through(point, end, other)
             for a, b, other in placed

@@ -94,7 +94,8 @@ def _label_points(ax: Axes, placement: Placement, roof: Roof, marks: Sequence[Po
     left, ridge = ax.get_xlim()[0], roof.top / roof.dram
     ends = [(left, left * roof.dram), (ridge, roof.top), (ax.get_xlim()[1], roof.top)]
     a, b, c = (tuple(ax.transData.transform(end)) for end in ends)
-    lines = [(a, b), (b, c)]
+    slanted = [text.get_window_extent() for text in ax.texts if 0 < text.get_rotation() < 90]
+    lines = [(a, b), (b, c), *((tuple(box.min), tuple(box.max)) for box in slanted)]
     inverse = ax.transData.inverted()
     for index, box in enumerate(arrange(centres, sizes, taken, lines, frame)):
         if box is None:
@@ -143,11 +144,11 @@ def draw_kinds(ax: Axes, marks: Sequence[Point]) -> None:
     )
 
 
-def draw_key(ax: Axes, placement: Placement, marks: Sequence[Point], rows: int = 52) -> None:
-    """The table beside the figure: number, layers, share of the floor time."""
+def draw_key(ax: Axes, placement: Placement, marks: Sequence[Point], view: str, rows: int = 52) -> None:
+    """The table beside the figure: number, names, share of the floor time."""
     ax.axis("off")
     ax.set(xlim=(0, 1), ylim=(rows + 1, -1))
-    ax.text(0.05, -1, "layers, slowest first", fontsize=7.5, weight="bold", va="center")
+    ax.text(0.05, -1, f"{view}s, slowest first", fontsize=7.5, weight="bold", va="center")
     ax.text(1, -1, "share of floor", fontsize=7.5, weight="bold", ha="right", va="center")
     shown = marks if len(marks) <= rows else marks[: rows - 1]
     for index, point in enumerate(shown):

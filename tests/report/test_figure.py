@@ -132,8 +132,8 @@ def test_fifty_layers_stay_legible(make_call, make_trace, make_machine):
 
 def test_empty_placement_can_be_drawn(make_call, make_trace, make_machine, tmp_path):
     empty = place(make_trace(make_call(pipe="fp32")), make_machine(dram_read=1e9, fp32=1e12))
-    save_placement_figure(empty, tmp_path / "empty.svg")
-    save_share_figure([empty], tmp_path / "empty-share.svg")
+    assert save_placement_figure(empty, tmp_path / "empty.svg").exists()
+    assert save_share_figure([empty], tmp_path / "empty-share.svg").exists()
 
 
 def test_remarks_stand_in_the_figures(placement, tmp_path, monkeypatch):
