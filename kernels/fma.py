@@ -16,9 +16,7 @@ from roofline.kernels.microkernel import Arena, Job, Microkernel, Variant, relat
 from roofline.kernels.raw import STOPWATCH, clock_hz, launcher
 from roofline.machine.record import Device
 
-SOURCE = (
-    STOPWATCH
-    + r"""
+OPERATION = r"""
 #if defined(FP32)
 typedef float T;
 __device__ __forceinline__ T fma_(T x, T a, T b) { return fmaf(x, a, b); }
@@ -37,7 +35,11 @@ __device__ __forceinline__ T fma_(T x, T a, T b) {
     return d;
 }
 #endif
-
+"""
+SOURCE = (
+    STOPWATCH
+    + OPERATION
+    + r"""
 extern "C" __global__ void __launch_bounds__(THREADS)
 fma_loop(const T* x0, T* out, T a, T b, int loops, long long* ticks) {
     const Stopwatch stopwatch;
@@ -82,7 +84,8 @@ def compile_options(ceiling: str, variant: Variant) -> dict[str, int]:
     return {ceiling.upper(): 1, **{key: variant.options[key] for key in ("CHAINS", "THREADS", "UNROLL")}}
 
 
-def _argument(value: float, ceiling: str) -> Any:
+def argument(value: float, ceiling: str) -> Any:
+    """A kernel argument of the pipe's type; both halves of a packed one."""
     import numpy as np
 
     if ceiling == "fp32":
@@ -97,7 +100,7 @@ def _argument(value: float, ceiling: str) -> Any:
     return np.uint32(word << 16 | word)
 
 
-def _reference(x0: Any, steps: int) -> Any:
+def reference(x0: Any, steps: int) -> Any:
     """`steps` fused multiply-adds, each exact in float64 and then rounded to the dtype of `x0`."""
     x = x0
     for _ in range(steps):
@@ -117,7 +120,7 @@ def _prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
     out = arena.empty(shape, TORCH_DTYPE[ceiling])
     ticks = arena.empty((grid, 2), "int64")
     launch = launcher(SOURCE, "fma_loop", compile_options(ceiling, variant), arena.torch_device.index)
-    a, b = _argument(FACTOR, ceiling), _argument(SUMMAND, ceiling)
+    a, b = argument(FACTOR, ceiling), argument(SUMMAND, ceiling)
     # Resident warps differ between variants; equal total work makes their launches equally long.
     per_loop = 2 * lanes * o["CHAINS"] * o["UNROLL"] * threads
     loops = max(2, int(scale * LAUNCH_FLOPS[ceiling] * (arena.device.sm_count or 1) / per_loop))
@@ -127,7 +130,7 @@ def _prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
 
     def check() -> float:
         launch(grid, o["THREADS"], (x0, out, a, b, np.int32(2), ticks))
-        return relative_error(out, _reference(x0, 2 * o["UNROLL"]))
+        return relative_error(out, reference(x0, 2 * o["UNROLL"]))
 
     return Job(run, float(per_loop) * loops, check, clock_hz=lambda: clock_hz(ticks))
 

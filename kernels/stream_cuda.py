@@ -17,8 +17,7 @@ from roofline.kernels.microkernel import Arena, Job, Microkernel, Variant
 from roofline.kernels.raw import launcher
 from roofline.machine.record import Device
 
-SOURCE = r"""
-typedef unsigned int word;
+ACCESS = r"""
 #if POLICY  // keep what was read for a while and let writes leave at once: DRAM then turns around less often
 __device__ __forceinline__ unsigned long long evict_last() {
     unsigned long long p;
@@ -48,6 +47,11 @@ __device__ __forceinline__ float4 load(const float4* p) {
 __device__ __forceinline__ void store(float4* p, float4 v) {
     asm volatile(STORE_ASM :: "l"(p), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) STORE_POLICY : "memory");
 }
+"""
+SOURCE = (
+    ACCESS
+    + r"""
+typedef unsigned int word;
 #define FIRST ((long long)blockIdx.x * THREADS * VECTORS + threadIdx.x)
 #define EACH_VECTOR _Pragma("unroll") for (int k = 0; k < VECTORS; ++k)
 
@@ -83,6 +87,7 @@ triad_stream(float4* a, const float4* b, const float4* c, float q, long long n4)
     }
 }
 """
+)
 
 LOAD_HINTS = ("", ".cg", ".cs", ".nc.L1::no_allocate")
 STORE_HINTS = ("", ".cg", ".cs", ".wt")

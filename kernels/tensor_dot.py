@@ -19,12 +19,14 @@ from roofline.machine.record import Device
 
 
 @triton.jit
-def _cycles():
+def cycles():
+    """Clock ticks of this SM."""
     return tl.inline_asm_elementwise("mov.u64 $0, %clock64;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
 
 
 @triton.jit
-def _nanoseconds():
+def nanoseconds():
+    """The GPU's wall clock."""
     return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
 
 
@@ -51,14 +53,14 @@ def dot_kernel(
     right = tl.trans(tl.load(bt + columns[:, None] * K + inner[None, :]))
     acc = tl.zeros((M, N), ACC)
     if CLOCK:
-        cycles, ns = _cycles(), _nanoseconds()
+        start, ns = cycles(), nanoseconds()
     for _ in range(loops):
         acc = tl.dot(left, right, acc, input_precision=PRECISION, out_dtype=ACC)
     tile = out + tl.program_id(0).to(tl.int64) * M * N
     tl.store(tile + rows[:, None] * N + columns[None, :], acc)
     if CLOCK:
-        tl.store(ticks + 2 * tl.program_id(0), _cycles() - cycles)
-        tl.store(ticks + 2 * tl.program_id(0) + 1, _nanoseconds() - ns)
+        tl.store(ticks + 2 * tl.program_id(0), cycles() - start)
+        tl.store(ticks + 2 * tl.program_id(0) + 1, nanoseconds() - ns)
 
 
 # ceiling → (operand dtype, accumulator dtype, spread of the random operands, tolerance, first compute capability)
