@@ -1,6 +1,7 @@
 """Machine code of the tensor microkernels: the loop holds the tensor instructions that the formula counts."""
 
 import pytest
+import triton
 
 from roofline.kernels import mma, tensor_dot
 from roofline.kernels.raw import defines
@@ -55,6 +56,13 @@ def instruction(ceiling, arch, o):
     return pattern, m * n * k, o["warps"]
 
 
+# What the audit found in Triton 3.6 and not in 3.8.
+OLD_TRITON = {
+    ("tensor_int8", 100): "uses IMMA, which one warp executes, in place of UTCIMMA",
+    ("tensor_fp16_fp16", 120): "spills with the first variant; the others do not",
+}
+
+
 def device(arch):
     return Device(name="audited", kind="cuda", compute_capability=f"{arch // 10}.{arch % 10}")
 
@@ -63,8 +71,17 @@ def dot_cases():
     for ceiling, (*_, capability) in tensor_dot.PIPES.items():
         for arch in ARCHITECTURES:
             if divmod(arch, 10) >= capability:
-                for variant in tensor_dot.variants(ceiling, device(arch))[:1]:
-                    yield pytest.param(ceiling, arch, variant, id=f"{ceiling}-sm_{arch}-{variant.name}")
+                variant = tensor_dot.variants(ceiling, device(arch))[0]
+                marks = known_faults(ceiling, arch)
+                yield pytest.param(
+                    ceiling, arch, variant, id=f"{ceiling}-sm_{arch}-{variant.name}", marks=marks
+                )
+
+
+def known_faults(ceiling, arch):
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    reason = OLD_TRITON.get((ceiling, arch)) if version <= (3, 6) else None
+    return [pytest.mark.xfail(reason=f"Triton {triton.__version__} {reason}", strict=True)] if reason else []
 
 
 @pytest.mark.parametrize(("ceiling", "arch", "variant"), dot_cases())
