@@ -1,25 +1,20 @@
-"""Ops that are one kernel on the target although they fall apart here: attention and recurrent layers.
+"""An op that is one kernel on the target although it falls apart here: attention, a recurrent layer.
 
-Their composite forms are taken over for the time of a trace, at the dispatcher, so that direct calls, library modules
-and scripted code are all caught. The values are computed as usual, unseen; one call is recorded forward and one backward.
+Its values are computed as usual, unseen; one call is recorded forward and one backward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from roofline.work.control import plain_control_flow, replacing
-from roofline.work.record import Kind
+from roofline.work.record import Access, Kind
 from roofline.work.recorder import Recorder
 from roofline.work.registry import Work
-
-_KEYS = ("AutogradCPU", "AutogradMeta", "AutogradCUDA")
 
 
 @dataclass(frozen=True)
@@ -50,9 +45,10 @@ class _OneOp(torch.autograd.Function):
             results = fused.run(*leaves)
         ctx.leaves, ctx.results, ctx.needed = leaves, results, needed
         outputs = tuple(r.detach() for r in results)
-        recorder.add(
-            fused.op, fused.kind, fused.work, (*tensors, *fused.also_reads), outputs, extra_bytes=fused.statistics_bytes
-        )
+        statistics = Access(recorder.storages.reserve(), fused.statistics_bytes)
+        ctx.statistics = (statistics,) if statistics.bytes else ()
+        reads = (*tensors, *fused.also_reads)
+        recorder.add(fused.op, fused.kind, fused.work, reads, outputs, also_writes=ctx.statistics)
         return outputs if len(outputs) > 1 else outputs[0]
 
     @staticmethod
@@ -71,11 +67,7 @@ class _OneOp(torch.autograd.Function):
         results = [next(made) if need else None for need in ctx.needed]
         reads = [*(g for _, g in given), *ctx.leaves, *ctx.results, *fused.also_reads]
         recorder.add(
-            f"{fused.op}_backward",
-            fused.kind,
-            fused.backward(ctx.needed),
-            reads,
-            [r for r in results if r is not None],
+            f"{fused.op}_backward", fused.kind, fused.backward(ctx.needed), reads, results, also_reads=ctx.statistics
         )
         return (None, None, *results)
 
@@ -90,56 +82,3 @@ def _laid_out_like(leaf: Tensor, gradient: Tensor | None) -> Tensor | None:
 def run_as_one(recorder: Recorder, fused: Fused, tensors: Sequence[Tensor]) -> Any:
     """Run `fused` on `tensors` as a single op."""
     return _OneOp.apply(recorder, fused, *tensors)
-
-
-@contextmanager
-def intercepting(recorder: Recorder, attention: str) -> Iterator[None]:
-    """Take over the composite ops while the block runs."""
-    from roofline.work import attention as attention_ops
-    from roofline.work import flex as flex_ops
-    from roofline.work import recurrent as recurrent_ops
-
-    makers = {
-        "matmul": _matmul(recorder),
-        **attention_ops.intercepted(recorder, attention),
-        **recurrent_ops.intercepted(recorder),
-    }
-    kernels = {**plain_control_flow(), **flex_ops.flex_kernels(recorder)}
-    library = torch.library.Library("aten", "IMPL")
-    by_overload = {}
-    for overload, maker in makers.items():
-        packet, _, name = overload.partition(".")
-        func = getattr(getattr(torch.ops.aten, packet), name or "default")
-        handler = _handler(recorder, func, maker)
-        by_overload[func] = handler
-        for key in _KEYS:
-            library.impl(overload, handler, key)
-    recorder.intercepted = by_overload
-    try:
-        with replacing(kernels), flex_ops.any_device():
-            yield
-    finally:
-        recorder.intercepted = {}
-        library._destroy()
-
-
-def _handler(recorder: Recorder, func: Any, maker: Callable[..., Any]) -> Callable[..., Any]:
-    def handler(*args: Any, **kwargs: Any) -> Any:
-        outside = recorder.is_paused or torch._C._len_torch_dispatch_stack() == 0
-        if outside or torch._C._functorch.peek_interpreter_stack() is not None:
-            return func.decompose(*args, **kwargs)
-        return maker(func, *args, **kwargs)
-
-    return handler
-
-
-def _matmul(recorder: Recorder) -> Callable[..., Any]:
-    """Batched products whose batches are broadcast: torch copies the operands, each is still read only once."""
-
-    def matmul(func: Any, a: Tensor, b: Tensor) -> Tensor:
-        if a.is_nested or b.is_nested or a.dim() < 3 or b.dim() < 3 or a.shape[:-2] == b.shape[:-2]:
-            return func.decompose(a, b)
-        with recorder.merging_copies():
-            return func.decompose(a, b)
-
-    return matmul

@@ -67,11 +67,11 @@ class Guard:
                     self._saved.pop(key, None)
 
     def _hold_module(self, module: nn.Module) -> None:
-        training = module.training
+        training = getattr(module, "training", None)  # frozen scripted modules have none
         registries = [(r, dict(r)) for r in (module._parameters, module._buffers) if isinstance(r, dict)]
 
         def undo() -> None:
-            if module.training is not training:
+            if training is not None and module.training is not training:
                 module.training = training
             for registry, before in registries:
                 if registry.keys() != before.keys() or any(registry[name] is not before[name] for name in before):
@@ -81,7 +81,7 @@ class Guard:
         self._undo.append(undo)
         for _, before in registries:
             for tensor in before.values():
-                if tensor is not None:
+                if tensor is not None and not nn.parameter.is_lazy(tensor):
                     self._hold_tensor(tensor)
 
     def _hold_tensor(self, tensor: Tensor) -> None:

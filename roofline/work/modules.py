@@ -32,7 +32,7 @@ class ModuleScopes:
     def __init__(self, roots: Mapping[str, nn.Module]) -> None:
         self._names: dict[int, list[str]] = {}
         self._alive: list[nn.Module] = []
-        self._stack: list[tuple[int, Scope]] = []
+        self._stack: list[tuple[int, Scope, bool]] = []
         self._marks: list[int] = []
         self._scopes: list[Scope] = []
         self._seen: dict[tuple[Scope, int], Scope] = {}
@@ -47,9 +47,9 @@ class ModuleScopes:
         return tuple(dict.fromkeys(["", *(name for names in self._names.values() for name in names)]))
 
     @property
-    def depth(self) -> int:
-        """How many modules are being run."""
-        return len(self._stack)
+    def recomputing(self) -> bool:
+        """Whether the innermost module was entered by a backward, as activation checkpointing does."""
+        return bool(self._stack) and self._stack[-1][2]
 
     @property
     def current(self) -> Scope:
@@ -88,12 +88,12 @@ class ModuleScopes:
         scope = self._seen.get(key)
         if scope is None:
             scope = self._seen[key] = self._inside(outer, self._names[id(module)])
-        self._stack.append((id(module), scope))
+        self._stack.append((id(module), scope, torch._C._current_graph_task_id() != -1))
         self._mark(scope)
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
         while self._stack:
-            found, scope = self._stack.pop()
+            found, scope, _ = self._stack.pop()
             if output is None and self.failed is None:
                 self.failed = scope.name
             if found == id(module):

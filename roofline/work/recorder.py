@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -42,10 +43,8 @@ class Recorder(TorchDispatchMode):
         self._scopes = scopes
         self._guard = guard
         self._operators: dict[Any, Operator] = {}
-        self._generation = registry.generation()
         self._task = -1
         self._phase: Phase = "forward"
-        self._depth = 0
         self._sticky: Scope | None = None
 
     @contextmanager
@@ -86,6 +85,8 @@ class Recorder(TorchDispatchMode):
             if operator.factory:
                 self.storages.made(result)
             return result
+        if operator.hidden and not args[5]:  # statistics that are only read
+            operator = replace(operator, writes=(), hidden=())
         for where in operator.writes:
             self._before_write(args[where] if isinstance(where, int) and where < len(args) else kwargs.get(where))
         result = func(*args, **kwargs)
@@ -97,15 +98,13 @@ class Recorder(TorchDispatchMode):
 
     def add(
         self, name: str, kind: Kind, work: Work, reads: Sequence[Tensor | None], writes: Sequence[Tensor | None],
-        counted: bool = True, extra_bytes: int = 0,
+        counted: bool = True, also_reads: Sequence[Access] = (), also_writes: Sequence[Access] = (),
     ) -> None:  # fmt: skip
-        """Record one call by hand: a region that ran paused. `extra_bytes`: statistics written beside the results."""
-        read = self.storages.accesses([(t, None) for t in reads if t is not None], made=False)
-        written = self.storages.accesses([(t, None) for t in writes if t is not None], made=True)
-        if extra_bytes:
-            written = (*written, Access(self.storages.reserve(), extra_bytes))
+        """Record one call by hand: a region that ran paused. `also_…`: memory that has no tensor here."""
         inputs = [t for t in reads if t is not None]
-        self._append(name, kind, work, counted, inputs, read, written)
+        read = self.storages.accesses([(t, None) for t in inputs], made=False)
+        written = self.storages.accesses([(t, None) for t in writes if t is not None], made=True)
+        self._append(name, kind, work, counted, inputs, (*read, *also_reads), (*written, *also_writes))
 
     def _record(self, operator: Operator, args: Any, kwargs: Any, result: Any) -> None:
         entry, work = operator.entry, _NO_WORK
@@ -183,9 +182,9 @@ class Recorder(TorchDispatchMode):
             self._task = -1
             return "forward", self._scopes.current
         if task != self._task:
-            self._task, self._depth = task, self._scopes.depth
+            self._task = task
             self._phase = "forward" if _inside_functorch() else "backward"
-        if self._scopes.depth > self._depth:  # recomputation: the module runs again
+        if self._scopes.recomputing:
             return self._phase, self._scopes.current
         node = torch._C._current_autograd_node()
         if node is not None and node.name() != "torch::autograd::AccumulateGrad":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from roofline.errors import UsageError
 from roofline.work.record import Kind, Product
@@ -28,6 +28,7 @@ class Work:
 
 
 Formula = Callable[..., "Work | int"]
+_F = TypeVar("_F", bound=Formula)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,6 @@ class Entry:
 
 
 _ENTRIES: dict[str, Entry] = {}
-_generation = 0
 
 
 def register_op(name: str, formula: Formula | None = None, *, kind: Kind = "other") -> Any:
@@ -65,16 +65,14 @@ def register_op(name: str, formula: Formula | None = None, *, kind: Kind = "othe
         return lambda function: register_op(name, function, kind=kind)
     if not callable(formula):
         raise UsageError(f"register_op({name!r}): the formula must be callable, and is a {type(formula).__name__}.")
-    global _generation
-    _generation += 1
     _ENTRIES[name] = _entry(formula, kind)
     return formula
 
 
-def formula(*names: str, kind: Kind) -> Callable[[Formula], Formula]:
+def formula(*names: str, kind: Kind) -> Callable[[_F], _F]:
     """Decorator: the formula of the `aten` operators `names` (or of `namespace.operator`)."""
 
-    def register(function: Formula) -> Formula:
+    def register(function: _F) -> _F:
         for name in names:
             _ENTRIES[name if "." in name else f"aten.{name}"] = _entry(function, kind)
         return function
@@ -88,11 +86,6 @@ def lookup(name: str) -> Entry | None:
     if found is None and name.endswith("_") and not name.endswith("__"):
         found = _ENTRIES.get(name[:-1])
     return found
-
-
-def generation() -> int:
-    """Grows with every registration: a cache of look-ups is stale once it changes."""
-    return _generation
 
 
 def _entry(function: Formula, kind: Kind) -> Entry:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import roofline.work.formulas as _formulas  # noqa: F401  (registers the formulas)
 from roofline.errors import ModelError, RooflineError, UsageError
-from roofline.work.fused import intercepting
+from roofline.work.intercept import intercepting
 from roofline.work.guard import Guard
 from roofline.work.modules import ModuleScopes
 from roofline.work.record import Call as Call
@@ -45,11 +45,12 @@ def trace(
     _check(model_or_function, target, attention)
     reached = reach(model_or_function, positional, keywords)
     scopes, storages, guard = ModuleScopes(reached.modules), Storages(), Guard(reached)
-    weights = _adopt(storages, reached)
+    _adopt(storages, reached)
     recorder = Recorder(scopes, storages, guard, target)
     with guard:
         output = _run(recorder, scopes, model_or_function, positional, keywords, backward, attention)
         guard.keep(output)
+        weights = _weights(reached)
     return Trace(
         name=name or _name_of(model_or_function), calls=tuple(recorder.calls), target=target, attention=attention,
         modules=scopes.all_names, parameters=sum(w.numel() for w in weights if isinstance(w, nn.Parameter)),
@@ -103,19 +104,22 @@ def _eager() -> Iterator[None]:
             yield
 
 
-def _adopt(storages: Storages, reached: Reach) -> list[Tensor]:
-    """Tell parameters, buffers and inputs apart; returns the distinct parameters and buffers."""
-    weights: dict[int, Tensor] = {}
-    for root in reached.modules.values():
-        for parameter in root.parameters():
-            weights.setdefault(id(parameter), parameter)
-            storages.adopt(parameter, "parameter")
-        for buffer in root.buffers():
-            weights.setdefault(id(buffer), buffer)
-            storages.adopt(buffer, "buffer")
+def _adopt(storages: Storages, reached: Reach) -> None:
+    """Tell parameters, buffers and inputs apart."""
+    for weight in _weights(reached):
+        storages.adopt(weight, "parameter" if isinstance(weight, nn.Parameter) else "buffer")
     for tensor in reached.inputs:
         storages.adopt(tensor, "parameter" if isinstance(tensor, nn.Parameter) else "input")
-    return list(weights.values())
+
+
+def _weights(reached: Reach) -> list[Tensor]:
+    """Distinct parameters and buffers, but for lazy ones that have no shape yet."""
+    found: dict[int, Tensor] = {}
+    for root in reached.modules.values():
+        for tensor in (*root.parameters(), *root.buffers()):
+            if not nn.parameter.is_lazy(tensor):
+                found.setdefault(id(tensor), tensor)
+    return list(found.values())
 
 
 def _check(program: Any, target: str, attention: str) -> None:
