@@ -60,8 +60,9 @@ def choose(
 ) -> str:
     """ "flash", "efficient", "cudnn", "cpu" (its own fused kernel) or "math".
 
-    "auto" follows torch's order for a CUDA device, within the backends that the program leaves enabled: flash for 16-bit
-    floats without a mask and up to 256 channels per head, else memory-efficient up to fp32, else plain products.
+    "auto" follows torch's order for a CUDA device, within the backends that the program leaves enabled: flash for
+    16-bit floats without a mask and up to 256 channels per head, else memory-efficient up to fp32, else products.
+    Grouped heads count as fused for fp32 too.
     """
     if attention == "math" or q.dim() != 4 or 0 in q.shape or 0 in k.shape:
         return "math"
@@ -101,7 +102,7 @@ def _as_one(
         found = func.decompose(q, k, v, mask, dropout_p, causal, **kwargs)
         return (found if found.stride() == like_kernel.stride() else like_kernel.copy_(found),)
 
-    facts = {
+    facts: dict[str, Any] = {
         "backend": "flash" if backend == "cpu" else backend,
         "causal": causal,
         "kv_heads": k.shape[-3],
@@ -117,7 +118,7 @@ def _as_one(
 
 
 def _result(backend: str, q: Tensor, v: Tensor) -> Tensor:
-    """The kernel's result, in its memory layout: flash keeps that of q, the others write (batch, length, heads, size)."""
+    """The kernel's result in its memory layout: flash keeps that of q, others write (batch, length, heads, size)."""
     if backend in ("flash", "cpu") and q.shape[-1] == v.shape[-1]:
         return torch.empty_like(q.detach().transpose(1, 2)).transpose(1, 2)
     batch, heads, length, _ = q.shape

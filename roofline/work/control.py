@@ -49,7 +49,8 @@ def plain_control_flow() -> dict[Any, Callable[..., Any]]:
 
 
 def _plain(func: Any) -> Callable[..., Any]:
-    return {"cond": _cond, "while_loop": _while_loop, "scan": _scan}.get(func.name()) or dense_kernel(func)
+    plain: dict[str, Callable[..., Any]] = {"cond": _cond, "while_loop": _while_loop, "scan": _scan}
+    return plain.get(func.name()) or dense_kernel(func)
 
 
 def _cond(predicate: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:

@@ -68,7 +68,8 @@ class Guard:
 
     def _hold_module(self, module: nn.Module) -> None:
         training = getattr(module, "training", None)  # frozen scripted modules have none
-        registries = [(r, dict(r)) for r in (module._parameters, module._buffers) if isinstance(r, dict)]
+        tables: tuple[Any, ...] = (module._parameters, module._buffers)
+        registries = [(table, dict(table)) for table in tables if isinstance(table, dict)]
 
         def undo() -> None:
             if training is not None and module.training is not training:

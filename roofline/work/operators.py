@@ -12,7 +12,6 @@ from roofline.work.formulas.elementwise import POINTWISE, entry_by_tag
 from roofline.work.registry import Entry
 
 
-
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -25,9 +24,9 @@ _METADATA = _names("""
     is_same_size _reshape_alias _unsafe_view _debug_has_internal_overlap _version set_ resize_ is_pinned record_stream
     _has_compatible_shallow_copy_type _nested_tensor_offsets _nested_get_offsets _nested_get_lengths _nested_get_values
     _nested_get_ragged_idx _nested_get_min_seqlen _nested_get_max_seqlen _nested_get_jagged_dummy _assert_scalar
-    sym_constrain_range sym_constrain_range_for_size _coalesced is_coalesced _coalesced_ dense_dim sparse_dim _dimI _dimV
-    _nnz _fw_primal _backward q_scale q_zero_point qscheme q_per_channel_axis transpose_ squeeze_ unsqueeze_ t_ swapaxes_
-    swapdims_ as_strided_ detach_ rename_ requires_grad_
+    sym_constrain_range sym_constrain_range_for_size _coalesced is_coalesced _coalesced_ dense_dim sparse_dim _dimI
+    _dimV _nnz _fw_primal _backward q_scale q_zero_point qscheme q_per_channel_axis transpose_ squeeze_ unsqueeze_ t_
+    swapaxes_ swapdims_ as_strided_ detach_ rename_ requires_grad_
 """)
 _VALUES = _names("_local_scalar_dense equal is_nonzero allclose")
 """Ops that return no tensor and still read their argument."""

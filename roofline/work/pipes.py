@@ -37,7 +37,7 @@ def tf32_allowed(kind: Kind) -> bool:
     """Whether torch's switches let fp32 products (cuBLAS) or convolutions and recurrent layers (cuDNN) run as TF32."""
     if kind in ("conv", "recurrent"):
         owner: Any = torch.backends.cudnn
-        chain = (getattr(owner, "conv" if kind == "conv" else "rnn", None), owner, torch.backends)
+        chain: tuple[Any, ...] = (getattr(owner, "conv" if kind == "conv" else "rnn", None), owner, torch.backends)
     else:
         owner = torch.backends.cuda.matmul
         chain = (owner, torch.backends)

@@ -151,27 +151,27 @@ class Trace:
     @property
     def flops(self) -> int:
         """Matrix-product, convolution and attention work outside backward."""
-        return sum(call.flops for call in self.calls if call.phase == "forward")
+        return total(self.calls).flops
 
     @property
     def flops_backward(self) -> int:
         """The same work done in backward, recomputation included."""
-        return sum(call.flops for call in self.calls if call.phase == "backward")
+        return total(self.calls).flops_backward
 
     @property
     def elementwise_flops(self) -> int:
         """Element-wise, norm, softmax and reduction work, forward and backward."""
-        return sum(call.elementwise_flops for call in self.calls)
+        return total(self.calls).elementwise_flops
 
     @property
     def bytes(self) -> int:
         """Compulsory traffic summed over the calls outside backward."""
-        return sum(call.bytes for call in self.calls if call.phase == "forward")
+        return total(self.calls).bytes
 
     @property
     def bytes_backward(self) -> int:
         """Compulsory traffic summed over the calls of backward."""
-        return sum(call.bytes for call in self.calls if call.phase == "backward")
+        return total(self.calls).bytes_backward
 
     @property
     def uncounted(self) -> dict[str, int]:
@@ -180,30 +180,27 @@ class Trace:
 
     def by_module(self) -> dict[str, Total]:
         """Inclusive sums: name → everything that ran while the module did. Modules that never ran show zeros."""
-        groups: dict[str, list[Call]] = {name: [] for name in self.modules}
-        for call in self.calls:
-            for name in call.scope:
-                groups.setdefault(name, []).append(call)
-        return {name: total(calls) for name, calls in groups.items()}
+        return self._grouped(lambda call: call.scope, self.modules)
 
     def by_layer(self) -> dict[str, Total]:
         """Exclusive sums: innermost module → its own calls. They add up to the trace."""
-        return self._grouped(lambda call: call.module)
+        return self._grouped(lambda call: (call.module,))
 
     def by_operator(self) -> dict[str, Total]:
         """Sums per op, such as `aten.addmm`."""
-        return self._grouped(lambda call: call.op)
+        return self._grouped(lambda call: (call.op,))
 
     def by_pipe(self) -> dict[str, Total]:
         """Sums per pipe ceiling; "none" holds the calls without matrix work."""
-        return self._grouped(lambda call: call.pipe or "none")
+        return self._grouped(lambda call: (call.pipe or "none",))
 
     def without_output(self) -> Trace:
         """The same trace as plain data, which every JSON encoder takes."""
         return replace(self, output=None)
 
-    def _grouped(self, key: Callable[[Call], str]) -> dict[str, Total]:
-        groups: dict[str, list[Call]] = {}
+    def _grouped(self, keys: Callable[[Call], tuple[str, ...]], names: Iterable[str] = ()) -> dict[str, Total]:
+        groups: dict[str, list[Call]] = {name: [] for name in names}
         for call in self.calls:
-            groups.setdefault(key(call), []).append(call)
+            for key in keys(call):
+                groups.setdefault(key, []).append(call)
         return {name: total(calls) for name, calls in groups.items()}

@@ -169,7 +169,8 @@ class Recorder(TorchDispatchMode):
         self.calls.append(
             Call(
                 index=len(self.calls), op=name, module=scope.name, phase=phase, kind=kind, flops=int(work.flops),
-                elementwise_flops=int(work.elementwise_flops), pipe=pipe_of(dtype, kind, self.target) if work.flops else None,
+                elementwise_flops=int(work.elementwise_flops),
+                pipe=pipe_of(dtype, kind, self.target) if work.flops else None,
                 dtype=str(dtype).removeprefix("torch."), shapes=tuple([shape_of(t) for t in inputs]), reads=reads,
                 writes=writes, product=work.product, attributes=work.attributes, counted=counted, scope=scope.names,
             )

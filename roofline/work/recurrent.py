@@ -38,8 +38,8 @@ def _padded(recorder: Recorder, cell: str) -> Callable[..., Any]:
 
 def _packed(recorder: Recorder, cell: str) -> Callable[..., Any]:
     def run(
-        func: Any, data: Tensor, batch_sizes: Tensor, hx: Any, params: Sequence[Tensor], has_biases: bool, num_layers: int,
-        dropout: float, train: bool, bidirectional: bool,
+        func: Any, data: Tensor, batch_sizes: Tensor, hx: Any, params: Sequence[Tensor], has_biases: bool,
+        num_layers: int, dropout: float, train: bool, bidirectional: bool,
     ) -> Any:  # fmt: skip
         rest = (has_biases, num_layers, dropout, train, bidirectional)
         first = int(batch_sizes[0]) if not batch_sizes.is_meta else _states(hx)[0].shape[1]

@@ -134,24 +134,17 @@ def distinct_bytes(tensor: Tensor) -> int:
 
 def union_bytes(tensors: list[Tensor]) -> int:
     """Bytes of the union of several views of one storage."""
-    views = {(t.storage_offset() * t.element_size(), tuple(t.shape), t.stride(), t.element_size()): t for t in tensors}
-    if len(views) == 1:
-        return distinct_bytes(tensors[0])
-    spans = sorted((start, start + _span_bytes(t), distinct_bytes(t)) for (start, *_), t in views.items())
-    total, end, regular = 0, 0, True
+    views = {(t.storage_offset(), tuple(t.shape), t.stride(), t.dtype): t for t in tensors}
+    spans = sorted((_start(t), _start(t) + _span_bytes(t), distinct_bytes(t)) for t in views.values())
+    if len(spans) == 1:
+        return spans[0][2]
+    dense = all(size == stop - start for start, stop, size in spans)
+    covered, end, overlap = 0, 0, False
     for start, stop, size in spans:
-        regular = regular and (start >= end or size == stop - start)
-        total += max(0, stop - max(start, end)) if start < end else size
+        overlap = overlap or start < end
+        covered += max(0, stop - max(start, end)) if dense else size
         end = max(end, stop)
-    if regular and all(size == stop - start or start_is_free(spans, i) for i, (start, stop, size) in enumerate(spans)):
-        return total
-    return _marked_bytes(list(views.values()), spans[0][0], end, sum(size for *_, size in spans))
-
-
-def start_is_free(spans: list[tuple[int, int, int]], index: int) -> bool:
-    """Whether the span overlaps no other."""
-    start, stop, _ = spans[index]
-    return all(i == index or stop <= other[0] or other[1] <= start for i, other in enumerate(spans))
+    return covered if dense or not overlap else _marked_bytes(list(views.values()), spans[0][0], end, covered)
 
 
 def _marked_bytes(tensors: list[Tensor], start: int, stop: int, most: int) -> int:
@@ -165,6 +158,10 @@ def _marked_bytes(tensors: list[Tensor], start: int, stop: int, most: int) -> in
         offset = t.storage_offset() - start // size
         np.lib.stride_tricks.as_strided(mask[offset:], tuple(t.shape), tuple(t.stride()))[...] = True
     return int(mask.sum()) * size
+
+
+def _start(tensor: Tensor) -> int:
+    return int(tensor.storage_offset()) * tensor.element_size()
 
 
 def _span_bytes(tensor: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""`roofline.trace`: run a program once, on whatever device its tensors are (the meta device too), and list its op calls."""
+"""`roofline.trace`: run a program once, on whatever device its tensors are (meta too), and list its op calls."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 import roofline.work.formulas as _formulas  # noqa: F401  (registers the formulas)
 from roofline.errors import ModelError, RooflineError, UsageError
-from roofline.work.intercept import intercepting
 from roofline.work.guard import Guard
+from roofline.work.intercept import intercepting
 from roofline.work.modules import ModuleScopes
 from roofline.work.record import Call as Call
 from roofline.work.record import Trace
@@ -59,8 +59,8 @@ def trace(
 
 
 def _run(
-    recorder: Recorder, scopes: ModuleScopes, program: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-    backward: bool, attention: str,
+    recorder: Recorder, scopes: ModuleScopes, program: Callable[..., Any], args: tuple[Any, ...],
+    kwargs: dict[str, Any], backward: bool, attention: str,
 ) -> Any:  # fmt: skip
     try:
         with ExitStack() as stack:

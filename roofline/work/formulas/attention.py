@@ -1,4 +1,4 @@
-"""Attention: two products per query, key and head forward, five in a fused backward. A causal mask is not discounted."""
+"""Attention: two products per query, key and head forward, five in a fused backward. No discount for causal masks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def attention_work(
     products: tuple[int, int] = FORWARD,
     **attributes: Any,
 ) -> Work:
-    """Shapes (batch …, heads, length, head size). Grouped keys and values serve several query heads: q's heads count."""
+    """Shapes (batch …, heads, length, head size). Grouped keys and values serve several heads: those of q count."""
     return _work(prod(q[:-2]), q[-2], k[-2], q[-1], v[-1], products, attributes)
 
 
@@ -50,8 +50,8 @@ def _bshd(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _ragged(
-    q: Tensor, k: Tensor, v: Tensor, q_ends: Tensor, k_ends: Tensor, longest: tuple[int, int], products: tuple[int, int],
-    **attributes: Any,
+    q: Tensor, k: Tensor, v: Tensor, q_ends: Tensor, k_ends: Tensor, longest: tuple[int, int],
+    products: tuple[int, int], **attributes: Any,
 ) -> Work:  # fmt: skip
     """Packed sequences, (total, heads, size): sum over sequences of queries x keys; without values, at most this."""
     heads, size, v_size = q.shape[-2], q.shape[-1], v.shape[-1]
@@ -153,7 +153,8 @@ def _native_attention(queries: list[int], keys: list[int], embed: int, heads: in
     inner = _work(heads, pairs, 1, embed // heads, embed // heads, FORWARD, {"heads": heads})
     return Work(
         flops=projections + inner.flops, elementwise_flops=inner.elementwise_flops,
-        product=Product(1, sum(queries), 3 * embed, embed), attributes={**inner.attributes, "projection_flops": projections},
+        product=Product(1, sum(queries), 3 * embed, embed),
+        attributes={**inner.attributes, "projection_flops": projections},
     )  # fmt: skip
 
 
@@ -198,7 +199,7 @@ def flex_work(q: Tensor, k: Tensor, v: Tensor, block_mask: Any, products: tuple[
 
 
 def _kept_pairs(block_mask: Any, matrices: int, queries: int, keys: int) -> int:
-    """Query-key pairs in the kept blocks: partial ones and full ones. Blocks cut off by the edge count what is there."""
+    """Query-key pairs in the kept blocks, partial and full. Blocks cut off by the edge count what is there."""
     q_block, k_block = (int(size) for size in block_mask[-3:-1])
     partial_counts, partial_indices, full_counts, full_indices = block_mask[2:6]
     pairs = 0

@@ -33,7 +33,7 @@ def _attributes(
 ) -> dict[str, Any]:
     """Geometry, as `predict` needs it."""
     return {
-        "kernel": tuple(weight.shape[2:]), "stride": tuple(stride), "padding": padding if isinstance(padding, str) else tuple(padding),
+        "kernel": tuple(weight.shape[2:]), "stride": tuple(stride), "padding": tuple(padding),
         "dilation": tuple(dilation), "groups": groups, "transposed": transposed, "layout": _layout(x),
         "input_size": tuple(x.shape[2:]), "output_size": tuple(output_size),
         "in_channels": weight.shape[0] if transposed else weight.shape[1] * groups,
@@ -101,8 +101,8 @@ def fused_convolution(x: Tensor, weight: Tensor, *rest: Any, output: Tensor) -> 
 
 @formula("convolution_backward", "convolution_backward_overrideable", kind="conv")
 def convolution_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int, output_mask: Sequence[bool],
+    grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Sequence[bool],
 ) -> Work:  # fmt: skip
     """dX and dW pair the same elements as the forward did: each wanted one costs as much as the forward."""
     sites = _positions(x if transposed else grad, weight)

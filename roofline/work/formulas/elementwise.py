@@ -61,82 +61,122 @@ FOREACH = Entry(per_list(1), "elementwise", None, False)
 """For the `_foreach_…` family: one operation per element of the list."""
 
 _PER_OUTPUT: tuple[tuple[Kind, int, str], ...] = (
-    ("copy", 0, "clone copy _to_copy _copy_from contiguous cat stack concat _cat repeat constant_pad_nd roll flip tile"
-        " _resize_output set_data pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle unfold_copy"
-        " im2col col2im tril triu block_diag slice_backward select_backward diagonal_backward unfold_backward"
-        " as_strided_copy as_strided_scatter slice_scatter select_scatter diagonal_scatter _unsafe_view_copy view_copy"
-        " reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d"
-        " repeat_interleave rot90 _pin_memory split_with_sizes_copy permute_copy transpose_copy expand_copy t_copy"
-        " narrow_copy unbind_copy unsqueeze_copy squeeze_copy alias_copy detach_copy _reshape_copy _nested_view_from_jagged_copy"
-        " fill zero zeros ones full zeros_like ones_like full_like new_zeros _new_zeros_with_same_feature_meta new_ones new_full scalar_tensor eye"
-        " arange range linspace logspace _local_scalar_dense masked_scatter resize _foreach_copy _foreach_zero"
-        " tril_indices triu_indices vander complex real_copy _conj_physical resolve_conj resolve_neg"
-        " quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr unsafe_split"
-        " unsafe_split_with_sizes unsafe_chunk split_copy chunk _chunk_cat lift _dim_arange _upsample_nearest_exact1d"
-        " hann_window hamming_window _to_dense _to_sparse _coalesce to_dense sparse_mask to_padded_tensor"
-        " _nested_tensor_from_mask _nested_from_padded _nested_tensor_from_tensor_list _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward"
-        " _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _to_sparse_csr _sparse_coo_tensor_with_dims_and_tensors"
-        " to_mkldnn _reshape_from_tensor mkldnn_reorder_conv2d_weight upsample_nearest1d upsample_nearest2d upsample_nearest3d"
-        " segment_reduce _assert_tensor_metadata _assert_async _transform_bias_rescale_qkv _nested_tensor_size _nested_tensor_strides"
-        " _pack_padded_sequence _pad_packed_sequence nonzero nonzero_static masked_select"),
-    ("elementwise", 1, "fused_dropout native_dropout native_dropout_backward _fused_dropout dropout add_relu"
-        " addcmul addcdiv where lerp threshold threshold_backward relu6 hardtanh hardtanh_backward rsub _masked_scale"
-        " masked_fill masked_fill_ relu leaky_relu_backward bucketize searchsorted one_hot isin fake_quantize_per_tensor_affine"
-        " histc equal _has_same_storage_numel allclose _amp_foreach_non_finite_check_and_unscale _amp_update_scale"
-        " cross linalg_cross polar renorm channel_last_relu _add_relu _masked_softmax_dim_mask quantized_mul _thnn_fused_rnn_pointwise"),
-    ("elementwise", 4, "silu_backward gelu_backward sigmoid_backward tanh_backward elu_backward softplus_backward"
-        " hardswish_backward hardsigmoid_backward mish_backward log_sigmoid_backward glu glu_backward"
-        " silu gelu mish prelu _prelu_kernel _prelu_kernel_backward elu selu celu log_sigmoid_forward softplus"
-        " rrelu_with_noise rrelu_with_noise_backward softshrink softshrink_backward hardshrink hardshrink_backward"
-        " leaky_relu hardswish hardsigmoid"),
-    ("pool", 8, "upsample_bilinear2d upsample_linear1d upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d"
-        " _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_nearest_exact2d _upsample_nearest_exact3d"
-        " affine_grid_generator grid_sampler cudnn_grid_sampler roi_align"),
-    ("pool", 1, "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward"
-        " _upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward"),
-    ("random", 1, "rand randn randint randperm rand_like randn_like randint_like bernoulli normal uniform random"
-        " exponential geometric cauchy log_normal multinomial poisson binomial _sample_dirichlet _standard_gamma"),
-    ("norm", 2, "_native_batch_norm_legit_no_training"),
+    ("copy", 0, """
+        clone copy _to_copy _copy_from contiguous cat stack concat _cat repeat constant_pad_nd roll flip tile
+        _resize_output set_data pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle unfold_copy
+        im2col col2im tril triu block_diag slice_backward select_backward diagonal_backward unfold_backward
+        as_strided_copy as_strided_scatter slice_scatter select_scatter diagonal_scatter _unsafe_view_copy
+        view_copy reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d
+        replication_pad3d repeat_interleave rot90 _pin_memory split_with_sizes_copy permute_copy transpose_copy
+        expand_copy t_copy narrow_copy unbind_copy unsqueeze_copy squeeze_copy alias_copy detach_copy
+        _reshape_copy _nested_view_from_jagged_copy fill zero zeros ones full zeros_like ones_like full_like
+        new_zeros _new_zeros_with_same_feature_meta new_ones new_full scalar_tensor eye arange range linspace
+        logspace _local_scalar_dense masked_scatter resize _foreach_copy _foreach_zero tril_indices triu_indices
+        vander complex real_copy _conj_physical resolve_conj resolve_neg quantize_per_tensor
+        quantize_per_channel quantize_per_tensor_dynamic dequantize int_repr unsafe_split
+        unsafe_split_with_sizes unsafe_chunk split_copy chunk _chunk_cat lift _dim_arange
+        _upsample_nearest_exact1d hann_window hamming_window _to_dense _to_sparse _coalesce to_dense sparse_mask
+        to_padded_tensor _nested_tensor_from_mask _nested_from_padded _nested_tensor_from_tensor_list
+        _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _convert_indices_from_coo_to_csr
+        _convert_indices_from_csr_to_coo _to_sparse_csr _sparse_coo_tensor_with_dims_and_tensors to_mkldnn
+        _reshape_from_tensor mkldnn_reorder_conv2d_weight upsample_nearest1d upsample_nearest2d
+        upsample_nearest3d segment_reduce _assert_tensor_metadata _assert_async _transform_bias_rescale_qkv
+        _nested_tensor_size _nested_tensor_strides _pack_padded_sequence _pad_packed_sequence nonzero
+        nonzero_static masked_select
+    """),
+    ("elementwise", 1, """
+        fused_dropout native_dropout native_dropout_backward _fused_dropout dropout add_relu addcmul addcdiv
+        where lerp threshold threshold_backward relu6 hardtanh hardtanh_backward rsub _masked_scale masked_fill
+        masked_fill_ relu leaky_relu_backward bucketize searchsorted one_hot isin
+        fake_quantize_per_tensor_affine histc equal _has_same_storage_numel allclose
+        _amp_foreach_non_finite_check_and_unscale _amp_update_scale cross linalg_cross polar renorm
+        channel_last_relu _add_relu _masked_softmax_dim_mask quantized_mul _thnn_fused_rnn_pointwise
+    """),
+    ("elementwise", 4, """
+        silu_backward gelu_backward sigmoid_backward tanh_backward elu_backward softplus_backward
+        hardswish_backward hardsigmoid_backward mish_backward log_sigmoid_backward glu glu_backward silu gelu
+        mish prelu _prelu_kernel _prelu_kernel_backward elu selu celu log_sigmoid_forward softplus
+        rrelu_with_noise rrelu_with_noise_backward softshrink softshrink_backward hardshrink hardshrink_backward
+        leaky_relu hardswish hardsigmoid
+    """),
+    ("pool", 8, """
+        upsample_bilinear2d upsample_linear1d upsample_trilinear3d upsample_bicubic2d grid_sampler_2d
+        grid_sampler_3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_nearest_exact2d
+        _upsample_nearest_exact3d affine_grid_generator grid_sampler cudnn_grid_sampler roi_align
+    """),
+    ("pool", 1, """
+        upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward
+        _upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward
+    """),
+    ("random", 1, """
+        rand randn randint randperm rand_like randn_like randint_like bernoulli normal uniform random
+        exponential geometric cauchy log_normal multinomial poisson binomial _sample_dirichlet _standard_gamma
+    """),
+    ("norm", 2, """
+        _native_batch_norm_legit_no_training
+    """),
 )  # fmt: skip
 
 _PER_INPUT: tuple[tuple[Kind, int, str], ...] = (
-    ("reduction", 1, "sum mean prod amax amin max min argmax argmin any all nansum count_nonzero logical_or_reduce"
-        " cumsum cumprod cummax cummin logcumsumexp _logcumsumexp trace _cummax_helper _cummin_helper aminmax hash_tensor"
-        " _unique _unique2 unique_dim unique_consecutive bincount histogram _sparse_sum _nested_sum_backward sum_dim"
-        " _is_all_true _is_any_true is_nonzero _sparse_softmax_sum value_selecting_reduction_backward cumsum_backward"
-        " embedding_renorm _aminmax nanmedian_reduce _fused_moving_avg_obs_fq_helper"),
-    ("reduction", 2, "norm linalg_vector_norm _linalg_norm std var std_mean var_mean logsumexp dist nuclear_norm"
-        " _weight_norm _weight_norm_interface _weight_norm_interface_backward frobenius_norm var_correction"
-        " mse_loss mse_loss_backward l1_loss smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward"
-        " nll_loss nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward nll_loss2d"
-        " binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits kl_div soft_margin_loss"
-        " soft_margin_loss_backward multilabel_margin_loss_forward multi_margin_loss _ctc_loss _ctc_loss_backward"
-        " _cudnn_ctc_loss _use_cudnn_ctc_loss multilabel_margin_loss_backward multi_margin_loss_backward"),
-    ("softmax", 4, "_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data _safe_softmax"
-        " _masked_softmax _masked_softmax_backward softmax log_softmax _sparse_softmax _sparse_log_softmax"
-        " _sparse_softmax_backward_data _nested_tensor_softmax_with_shape"),
-    ("norm", 5, "native_layer_norm native_group_norm native_batch_norm cudnn_batch_norm miopen_batch_norm"
-        " _native_batch_norm_legit _native_batch_norm_legit_functional _batch_norm_with_update batch_norm_update_stats"
-        " _batch_norm_no_update batch_norm_stats batch_norm_elemt batch_norm_gather_stats_with_counts instance_norm"
-        " _fused_rms_norm rms_norm local_response_norm batch_norm_gather_stats _batch_norm_with_update_functional"
-        " native_norm _batch_norm_impl_index"),
-    ("norm", 8, "native_layer_norm_backward native_group_norm_backward native_batch_norm_backward cudnn_batch_norm_backward"
-        " miopen_batch_norm_backward batch_norm_backward _fused_rms_norm_backward batch_norm_backward_reduce"
-        " batch_norm_backward_elemt _batch_norm_impl_index_backward"),
-    ("pool", 1, "max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d"
-        " _adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d max_pool2d max_pool1d mkldnn_max_pool2d max_pool3d"
-        " fractional_max_pool2d fractional_max_pool3d max_unpool2d max_unpool3d max_pool2d_with_indices_backward"
-        " max_pool3d_with_indices_backward avg_pool2d_backward avg_pool3d_backward _adaptive_avg_pool2d_backward"
-        " _adaptive_avg_pool3d_backward adaptive_max_pool2d_backward adaptive_max_pool3d_backward max_pool2d_backward"
-        " fractional_max_pool2d_backward fractional_max_pool3d_backward adaptive_avg_pool2d adaptive_avg_pool1d"
-        " adaptive_max_pool1d mkldnn_adaptive_avg_pool2d"),
-    ("pool", 8, "upsample_bilinear2d_backward upsample_linear1d_backward upsample_trilinear3d_backward"
-        " upsample_bicubic2d_backward grid_sampler_2d_backward grid_sampler_3d_backward"
-        " _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward"),
-    ("sort", 1, "sort topk argsort msort kthvalue median nanmedian mode"),
-    ("elementwise", 12, "_fused_adam _fused_adamw _fused_sgd _fused_adagrad"),
-    ("elementwise", 12, "_thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell"
-        " _thnn_fused_gru_cell_backward"),
+    ("reduction", 1, """
+        sum mean prod amax amin max min argmax argmin any all nansum count_nonzero logical_or_reduce cumsum
+        cumprod cummax cummin logcumsumexp _logcumsumexp trace _cummax_helper _cummin_helper aminmax hash_tensor
+        _unique _unique2 unique_dim unique_consecutive bincount histogram _sparse_sum _nested_sum_backward
+        sum_dim _is_all_true _is_any_true is_nonzero _sparse_softmax_sum value_selecting_reduction_backward
+        cumsum_backward embedding_renorm _aminmax nanmedian_reduce _fused_moving_avg_obs_fq_helper
+    """),
+    ("reduction", 2, """
+        norm linalg_vector_norm _linalg_norm std var std_mean var_mean logsumexp dist nuclear_norm _weight_norm
+        _weight_norm_interface _weight_norm_interface_backward frobenius_norm var_correction mse_loss
+        mse_loss_backward l1_loss smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward nll_loss
+        nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward nll_loss2d
+        binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits kl_div
+        soft_margin_loss soft_margin_loss_backward multilabel_margin_loss_forward multi_margin_loss _ctc_loss
+        _ctc_loss_backward _cudnn_ctc_loss _use_cudnn_ctc_loss multilabel_margin_loss_backward
+        multi_margin_loss_backward
+    """),
+    ("softmax", 4, """
+        _softmax _log_softmax _softmax_backward_data _log_softmax_backward_data _safe_softmax _masked_softmax
+        _masked_softmax_backward softmax log_softmax _sparse_softmax _sparse_log_softmax
+        _sparse_softmax_backward_data _nested_tensor_softmax_with_shape
+    """),
+    ("norm", 5, """
+        native_layer_norm native_group_norm native_batch_norm cudnn_batch_norm miopen_batch_norm
+        _native_batch_norm_legit _native_batch_norm_legit_functional _batch_norm_with_update
+        batch_norm_update_stats _batch_norm_no_update batch_norm_stats batch_norm_elemt
+        batch_norm_gather_stats_with_counts instance_norm _fused_rms_norm rms_norm local_response_norm
+        batch_norm_gather_stats _batch_norm_with_update_functional native_norm _batch_norm_impl_index
+    """),
+    ("norm", 8, """
+        native_layer_norm_backward native_group_norm_backward native_batch_norm_backward
+        cudnn_batch_norm_backward miopen_batch_norm_backward batch_norm_backward _fused_rms_norm_backward
+        batch_norm_backward_reduce batch_norm_backward_elemt _batch_norm_impl_index_backward
+    """),
+    ("pool", 1, """
+        max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d
+        _adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d max_pool2d max_pool1d mkldnn_max_pool2d
+        max_pool3d fractional_max_pool2d fractional_max_pool3d max_unpool2d max_unpool3d
+        max_pool2d_with_indices_backward max_pool3d_with_indices_backward avg_pool2d_backward
+        avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward
+        adaptive_max_pool2d_backward adaptive_max_pool3d_backward max_pool2d_backward
+        fractional_max_pool2d_backward fractional_max_pool3d_backward adaptive_avg_pool2d adaptive_avg_pool1d
+        adaptive_max_pool1d mkldnn_adaptive_avg_pool2d
+    """),
+    ("pool", 8, """
+        upsample_bilinear2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
+        upsample_bicubic2d_backward grid_sampler_2d_backward grid_sampler_3d_backward
+        _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward
+    """),
+    ("sort", 1, """
+        sort topk argsort msort kthvalue median nanmedian mode
+    """),
+    ("elementwise", 12, """
+        _fused_adam _fused_adamw _fused_sgd _fused_adagrad
+    """),
+    ("elementwise", 12, """
+        _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell
+        _thnn_fused_gru_cell_backward
+    """),
 )  # fmt: skip
 
 for _kind, _cost, _names in _PER_OUTPUT:

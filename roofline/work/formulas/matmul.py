@@ -13,7 +13,7 @@ from roofline.work.registry import Work, formula
 
 
 def product_work(batch: int, m: int, n: int, k: int, *operands: Tensor, **extra: Any) -> Work:
-    """`batch` products (m x k) @ (k x n). A complex multiply-add is 4 multiplications and 4 additions: 8 flops, not 2."""
+    """`batch` products (m x k) @ (k x n). A complex multiply-add is 4 multiplications and 4 additions: 8 flops."""
     scale = 8 if any(t.is_complex() for t in operands) else 2
     return Work(flops=scale * batch * m * n * k, product=Product(batch, m, n, k), **extra)
 

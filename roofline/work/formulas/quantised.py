@@ -1,4 +1,4 @@
-"""Products with integer, fp8 or packed operands. The compute dtype is that of the activations unless both are narrow."""
+"""Products with integer, fp8 or packed operands. Computed in the activations' dtype unless both are narrow."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def grouped_mm(a: Tensor, b: Tensor, *_: Any, output: Tensor) -> Work:
 
 
 @formula(
-    "_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros",
+    "_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu",
+    "_weight_int4pack_mm_with_scales_and_zeros",
     "_mixed_dtypes_linear", "_dyn_quant_matmul_4bit", "_wrapped_quantized_linear_prepacked", "_wrapped_linear_prepack",
     "fbgemm_linear_int8_weight", "fbgemm_linear_int8_weight_fp32_activation", "fbgemm_linear_fp16_weight",
     "fbgemm_linear_fp16_weight_fp32_activation", kind="gemm",
@@ -51,8 +52,13 @@ def packed_weight_mm(x: Tensor, *_: Any, output: Tensor) -> Work:
     return product_work(1, x.numel() // max(1, k), output.shape[-1], k, x, dtype=x.dtype)
 
 
-@formula(*(f"quantized.linear{end}" for end in ("", "_relu", "_dynamic", "_relu_dynamic", "_leaky_relu", "_tanh",
-         "_dynamic_fp16", "_relu_dynamic_fp16", "_dynamic_fp16_unpacked_weight", "_with_input_q_dq_qweight_dq_output_fp32")), kind="gemm")  # fmt: skip
+_LINEAR = """
+    linear linear_relu linear_leaky_relu linear_tanh linear_dynamic linear_relu_dynamic linear_dynamic_fp16
+    linear_relu_dynamic_fp16 linear_dynamic_fp16_unpacked_weight linear_with_input_q_dq_qweight_dq_output_fp32
+"""
+
+
+@formula(*(f"quantized.{name}" for name in _LINEAR.split()), kind="gemm")
 def quantized_linear(x: Tensor, *_: Any, output: Tensor) -> Work:
     """Packed int8 weights: rows x n x k; dynamic ones quantise the activations on the way, so it is int8 work."""
     k = x.shape[-1]

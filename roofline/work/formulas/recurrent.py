@@ -28,8 +28,8 @@ def rnn_backward_work(
 ) -> Work:  # fmt: skip
     """`layers`: the weight matrices of each layer and direction, in order: input, hidden and maybe a projection.
 
-    dW of every matrix over all cells; dX of the input matrix except in a first layer whose input needs none; dH over all
-    steps but the first (`first_cells` cells) unless the initial state needs a gradient.
+    dW of every matrix over all cells; dX of the input matrix except in a first layer whose input needs none; dH over
+    all steps but the first (`first_cells` cells) unless the initial state needs a gradient.
     """
     flops = 0
     for index, matrices in enumerate(layers):
