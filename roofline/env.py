@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -222,14 +223,18 @@ def _use_nvml() -> str:
     return str(pynvml.nvmlSystemGetDriverVersion())
 
 
-def _use_cuda_bindings() -> str:
-    from cuda.bindings import __version__ as version
-    from cuda.bindings import nvrtc
+def _use_nvrtc() -> str:
+    import nvidia
 
-    error, *_ = nvrtc.nvrtcVersion()
-    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise RuntimeError(f"NVRTC answered {error.name}")
-    return str(version)
+    paths = sorted(path for folder in nvidia.__path__ for path in Path(folder).glob("*/lib/libnvrtc.so.*"))
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    found = []
+    for path in paths:
+        ctypes.CDLL(str(path)).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        found.append(f"{major.value}.{minor.value}")
+    if not found:
+        raise ImportError("No module named 'nvidia.cuda_nvrtc'")
+    return ", ".join(found)
 
 
 def _use_matplotlib() -> str:
@@ -252,7 +257,7 @@ _CHECKS: dict[str, tuple[Check, str, str]] = {
     "triton": (_use_triton, "DRAM and tensor ceilings", "roofline"),
     "cupy": (_use_cupy, "FMA, cache and latency ceilings", "roofline[cuda13] or roofline[cuda12]"),
     "nvml": (_use_nvml, "clocks, power, temperature", "roofline"),
-    "cuda-bindings": (_use_cuda_bindings, "audit of machine code", "roofline[audit]"),
+    "nvrtc": (_use_nvrtc, "audit of machine code", "roofline[audit]"),
     "matplotlib": (_use_matplotlib, "figures", "roofline"),
     "models": (_use_models, "models by name", "roofline[models]"),
 }

@@ -184,7 +184,7 @@ def test_an_error_without_words_is_called_by_its_name():
     assert env.explain(RuntimeError()) == "RuntimeError"
 
 
-@pytest.mark.parametrize("name", ["torch", "cuda-bindings", "matplotlib"])
+@pytest.mark.parametrize("name", ["torch", "nvrtc", "matplotlib"])
 def test_backends_of_this_environment_work(name):
     assert env.backend_reason(name) is None
     assert env._backend(name).version
