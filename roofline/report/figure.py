@@ -21,6 +21,15 @@ from roofline.report.roof import (
     roofs,
     select,
     set_axes,
+    set_intensity_axis,
+)
+from roofline.report.sweeps import (
+    draw_clock_and_power,
+    draw_measured_roof,
+    draw_working_sets,
+    of_intensity,
+    of_working_set,
+    shortfalls,
 )
 from roofline.report.text import placement_remarks
 from roofline.units import si
@@ -36,7 +45,9 @@ def _as_list(machines: Machine | Sequence[Machine]) -> list[Machine]:
 def draw_machines(ax: Axes, machines: Sequence[Machine], only: Sequence[str] = ()) -> None:
     """Every level and pipe of the machines on prepared axes, all of them named."""
     shown = roofs(machines, only)
-    set_axes(ax, limits(shown))
+    left, right, bottom, top = limits(shown)
+    swept = [point.x for machine in machines[:1] for sweep in of_intensity(machine) for point in sweep.points]
+    set_axes(ax, (left, max([right, *swept]), bottom, top))
     for roof in shown:
         draw(ax, roof)
     name_levels(ax, shown)
@@ -68,7 +79,23 @@ def save_machine_figure(
     figure.text(0.075, 0.955, _title(shown), fontsize=13, weight="bold", va="center")
     figure.text(0.075, 0.92, "; ".join(map(_origin, shown)), fontsize=8, color="#555555", va="center")
     figure.text(0.075, 0.02, KEY, fontsize=8, color="#555555")
+    if len(shown) == 1:
+        _add_sweeps(ax, shown[0])
     return save(figure, path)
+
+
+def _add_sweeps(ax: Axes, machine: Machine) -> None:
+    """The machine's sweeps, if it has any: measured roof on the axes, panels and remarks below the figure."""
+    figure = ax.figure
+    if of_intensity(machine):
+        draw_measured_roof(ax, machine)
+        below = figure.add_axes((0.075, -0.24, 0.6, 0.2))
+        draw_clock_and_power(below, machine)
+        set_intensity_axis(below, *ax.get_xlim())
+    if of_working_set(machine):
+        draw_working_sets(figure.add_axes((0.78, -0.24, 0.3, 0.2)), machine)
+    remarks = "\n".join(shortfalls(machine))
+    figure.text(0.075, -0.3, remarks, fontsize=8, color="#a04000", va="top")
 
 
 def _roof_of(placement: Placement) -> Roof:

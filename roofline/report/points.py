@@ -67,13 +67,26 @@ def fold(names: Sequence[str], longest: int) -> str:
     for name in names:
         digits = "".join("#" if c.isdigit() else c for c in name)
         groups.setdefault(_collapse(digits), []).append(name)
-    texts = [_shorten(_braces(group), longest) for group in groups.values()]
+    texts = [_shorten(text, longest) for text in _siblings(map(_braces, groups.values()))]
     kept = texts[:1]
     for text in texts[1:]:
         if len(", ".join([*kept, text])) > longest:
             break
         kept.append(text)
     return ", ".join(kept) + (" …" if len(kept) < len(texts) else "") + f" (×{len(names)})"
+
+
+def _siblings(texts: Iterable[str]) -> list[str]:
+    """`mlp.up`, `mlp.down`, `norm` → `mlp.{up,down}`, `norm`."""
+    families: dict[tuple[str, str], list[str]] = {}
+    for text in texts:
+        parent, _, leaf = text.rpartition(".")
+        families.setdefault((parent, "" if parent else leaf), []).append(leaf)
+    joined = [
+        (parent, leaves[0] if len(leaves) == 1 else f"{{{','.join(leaves)}}}")
+        for (parent, _), leaves in families.items()
+    ]
+    return [".".join(filter(None, pair)) for pair in joined]
 
 
 def _collapse(pattern: str) -> str:

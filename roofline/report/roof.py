@@ -94,27 +94,35 @@ def roofs(machines: Sequence[Machine], only: Sequence[str] = ()) -> list[Roof]:
 def limits(shown: Sequence[Roof]) -> tuple[float, float, float, float]:
     """Intensity from and to, rate from and to: from 1/16 flop/byte to well past the last ridge point."""
     left = 1 / 16
-    right = 3 * max(roof.top / roof.dram for roof in shown)
+    right = 4 * max(roof.top / roof.dram for roof in shown)
     bottom = 0.8 * left * min(roof.levels[0].value for roof in shown)
     return left, max(right, 64.0), bottom, 2 * max(roof.top for roof in shown)
 
 
 def set_axes(ax: Axes, bounds: tuple[float, float, float, float]) -> None:
     """Logarithmic axes in base units, printed with prefixes."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter
 
     left, right, bottom, top = bounds
-    ax.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
-    ax.xaxis.set_major_locator(LogLocator(base=4))
-    ax.xaxis.set_minor_locator(LogLocator(base=2))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"1/{1 / x:.0f}" if x < 1 else f"{x:.0f}"))
+    ax.set(yscale="log", ylim=(bottom, top))
+    set_intensity_axis(ax, left, right)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: si(y, "flops_per_s")))
     ax.tick_params(labelsize=8)
     ax.set_xlabel("arithmetic intensity, FLOP per byte moved at the named memory level")
     ax.set_ylabel("rate")
     ax.grid(True, which="major", color="#e6e6e6", linewidth=0.6, zorder=0)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def set_intensity_axis(ax: Axes, left: float, right: float) -> None:
+    """A horizontal axis of flop/byte, ticked in powers of four."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.set(xscale="log", xlim=(left, right))
+    ax.xaxis.set_major_locator(LogLocator(base=4))
+    ax.xaxis.set_minor_locator(LogLocator(base=2))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"1/{1 / x:.0f}" if x < 1 else f"{x:.0f}"))
 
 
 def draw(ax: Axes, roof: Roof) -> None:
