@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from roofline.kernels.microkernel import Job, Microkernel, Variant
@@ -56,7 +57,7 @@ class FakeBench:
         self.health = health or Health(clock_hz=1e9, memory_clock_hz=1e9, samples=3)
         self.unusable_backends, self.compile_raises = unusable or {}, compile_raises
         self.requests, self.rests, self.releases, self.watched = [], [], 0, 0
-        self._jobs, self._timed, self._samples = {}, Counter(), count()
+        self._timed, self._samples = Counter(), count()
 
     def microkernels(self):
         return tuple(
@@ -84,21 +85,21 @@ class FakeBench:
         if behaviour.prepare_raises:
             raise behaviour.prepare_raises
         clock = None if behaviour.clock_hz is None else (lambda: behaviour.clock_hz)
-        job = Job(
-            print, behaviour.work * scale, lambda: _error(behaviour), behaviour.buffer_bytes, clock
-        )
-        self._jobs[id(job)] = job, kernel, variant, behaviour
-        return job
+        run = partial(self._launch, kernel.ceiling, variant.name, behaviour)
+        return Job(run, behaviour.work * scale, lambda: _error(behaviour), behaviour.buffer_bytes, clock)
+
+    def _launch(self, ceiling, variant, behaviour, work):
+        """Seconds of one launch."""
+        seconds = work * behaviour.rate if BY_NAME[ceiling].unit == "s" else work / behaviour.rate
+        return (behaviour.fixed_s + seconds) * behaviour.noise(next(self._samples))
 
     def time(self, job, launches):
-        job, kernel, variant, behaviour = self._jobs[id(job)]
-        self.requests.append(("time", kernel.ceiling, variant.name, launches))
+        ceiling, variant, behaviour = job.run.args
+        self.requests.append(("time", ceiling, variant, launches))
         self._timed[id(behaviour)] += 1
         if behaviour.time_raises and self._timed[id(behaviour)] > behaviour.after:
             raise behaviour.time_raises
-        in_seconds = BY_NAME[kernel.ceiling].unit == "s"
-        seconds = job.work * behaviour.rate if in_seconds else job.work / behaviour.rate
-        return [(behaviour.fixed_s + seconds) * behaviour.noise(next(self._samples)) for _ in range(launches)]
+        return [job.run(job.work) for _ in range(launches)]
 
     @contextmanager
     def watch(self):
