@@ -135,6 +135,10 @@ def draw_placement(ax: Axes, placement: Placement, view: View = "layer") -> list
     name_pipes(ax, [roof], narrow=True)
     draw_kinds(ax, marks)
     draw_points(ax, placement, roof, marks)
+    ax.annotate(
+        "\n".join(placement_remarks(placement)), (0, -0.1), xycoords="axes fraction", va="top", fontsize=8,
+        color="#a04000", annotation_clip=False,
+    )  # fmt: skip
     return marks
 
 
@@ -156,7 +160,6 @@ def save_placement_figure(placement: Placement, path: str | Path, view: View = "
         f"floor {si(total.floor_s, 's', 4)}; {_origin(placement.machine)}",
         fontsize=8.5, color="#555555", va="center",
     )  # fmt: skip
-    figure.text(0.06, 0.02, "\n".join(placement_remarks(placement)), fontsize=8, color="#a04000", va="top")
     return save(figure, path)
 
 

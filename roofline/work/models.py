@@ -99,7 +99,7 @@ def _find(name: str, batch: int | None, sequence: int | None) -> Program:
     if rest:
         return _user_function(source, rest, batch)
     for library, build in _BUILDERS.items():
-        if name in names(library):
+        if name in names(library) or (library == "timm" and name.partition(".")[0] in names(library)):
             return build(name, images)
     raise UsageError(_unknown(name))
 
@@ -159,9 +159,7 @@ def _torchvision(name: str, batch: int) -> Program:
     if name not in models.list_models():
         raise UsageError(f"torchvision has no model '{name}'{_near(name, models.list_models())}")
     builder = models.get_model_builder(name)
-    backbone = (
-        {"weights_backbone": None} if "weights_backbone" in inspect.signature(builder).parameters else {}
-    )
+    backbone = {"weights_backbone": None} if "weights_backbone" in _parameters(builder) else {}
     model = _on_meta(name, lambda: builder(weights=None, **backbone))
     weights = getattr(models.get_model_weights(name), "DEFAULT", None)
     transform = getattr(weights.transforms, "keywords", {}) if weights else {}
@@ -262,7 +260,9 @@ def _user_function(module: str, function: str, batch: int | None) -> Program:
         raise ModelError(f"importing '{module}' failed: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(os.getcwd())
-    takes_batch = "batch" in inspect.signature(build).parameters
+    if not callable(build):
+        raise UsageError(f"{name} is a {type(build).__name__}; expected a function returning (model, args)")
+    takes_batch = "batch" in _parameters(build)
     if batch is not None and not takes_batch:
         raise UsageError(f"--batch {batch} has no effect: {name} has no parameter 'batch'")
     try:
@@ -270,6 +270,14 @@ def _user_function(module: str, function: str, batch: int | None) -> Program:
     except Exception as error:
         raise ModelError(f"'{name}' failed: {type(error).__name__}: {error}") from error
     return _checked(name, made)
+
+
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    """Names of a function's parameters; none where Python cannot tell, as for some built-in functions."""
+    try:
+        return frozenset(inspect.signature(function).parameters)
+    except ValueError:
+        return frozenset()
 
 
 def _checked(name: str, made: Any) -> Program:

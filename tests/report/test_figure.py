@@ -143,7 +143,8 @@ def test_remarks_stand_in_the_figures(placement, tmp_path, monkeypatch):
     save_placement_figure(placement, tmp_path / "a.svg")
     save_share_figure([placement], tmp_path / "b.svg")
     for figure in shown:
-        words = " ".join(text.get_text() for text in figure.texts)
+        inside = [text for ax in figure.axes for text in ax.texts]
+        words = " ".join(text.get_text() for text in [*figure.texts, *inside])
         assert "my::kernel (1)" in words
         assert "no ceiling for tensor TF32" in words
 
@@ -158,6 +159,7 @@ def test_plot_on_given_axes_and_with_a_placement(placement):
     ax = new_figure(10, 6).add_subplot()
     assert roofline.plot(placement.machine, placement, ax) is ax
     assert ax.collections
+    assert "my::kernel (1)" in " ".join(text.get_text() for text in texts(ax))
 
 
 def test_without_a_display_and_without_pyplot(tmp_path):

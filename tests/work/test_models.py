@@ -23,6 +23,7 @@ def test_names_are_those_the_libraries_register():
         ("r3d_18", (4, 3, 16, 112, 112)),
         ("vit_base_patch16_224", (4, 3, 224, 224)),
         ("timm:resnet18", (4, 3, 224, 224)),
+        ("vit_base_patch16_224.augreg_in21k", (4, 3, 224, 224)),
     ],
 )
 @pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -99,6 +100,8 @@ def test_tf32_switches_are_put_back():
         ("torchvision:vit_b_17", {}, "vit_b_16"),
         ("hf:lama", {}, "llama"),
         ("hf:wav2vec2", {}, "input_values"),
+        ("os:path", {}, "is a module"),
+        ("math:hypot", {}, "must return"),
         ("resnet50", {"batch": -1}, "-1"),
         ("resnet50", {"dtype": "fp12"}, "fp16"),
     ],
