@@ -126,3 +126,29 @@ def _microkernel(ceiling: str) -> Microkernel:
 
 
 MICROKERNELS = tuple(_microkernel(ceiling) for ceiling in HINTS)
+
+_POINT = {"VECTORS": 2, "THREADS": 256, "BLOCKS": 4}
+"""How every point of a sweep is run: small steps, and resident at once on every architecture."""
+
+
+def points(ceiling: str, device: Device) -> tuple[Variant, ...]:
+    """One variant per working set, two per octave: l1_read 16 KiB … 2 MiB, l2_read its smallest set … 4 x L2."""
+    grid = (device.sm_count or 1) * _POINT["BLOCKS"]
+    first, octaves = (8 << 10, 7) if ceiling == "l1_read" else ((device.l2_bytes or 4 << 20) // 32, 6)
+    sizes = set()
+    for size in (*(first * n << octave for octave in range(octaves) for n in (2, 3)), first << octaves + 1):
+        chunk, stride = chunk_vectors(ceiling, Variant("", _POINT), grid, size)
+        sizes.add(16 * chunk * (grid if stride else 1))
+    return tuple(Variant(f"working set {size} B", _POINT, float(size)) for size in sorted(sizes))
+
+
+def _sweep(ceiling: str) -> Microkernel:
+    def run(variant: Variant, arena: Arena, scale: float) -> Job:
+        return prepare(ceiling, variant, arena, scale, round(variant.x))
+
+    return Microkernel(
+        ceiling, "cupy", lambda device: points(ceiling, device), run, 0.0, (3, 5), sweep="bytes", bandwidth="dram_read"
+    )
+
+
+SWEEPS = tuple(_sweep(ceiling) for ceiling in ("l1_read", "l2_read"))

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from roofline.machine.record import Device
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run a microkernel: tuning options that leave its result unchanged."""
+    """One way to run a microkernel: tuning options that leave its result unchanged, or one point of a sweep."""
 
     name: str
     options: Mapping[str, int] = field(default_factory=dict)
+    x: float = 0.0
+    """Where on its sweep it lies, if it is a point of one: bytes of the working set, or flops per byte."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,10 @@ class Microkernel:
     """Compute capability below which the hardware lacks the pipe."""
     axes: Callable[[Device], Mapping[str, tuple[int, ...]]] | None = None
     """Option → the values it can take, rising: a lattice that is searched from `variants` on. None: no search."""
+    sweep: Literal["bytes", "flops_per_byte"] | None = None
+    """What its variants differ in, if they are not rivals but points of a sweep of the ceiling, rising."""
+    bandwidth: str = ""
+    """Sweep of the intensity: the memory ceiling that bounds it below the ridge point."""
 
 
 def relative_error(result: Any, reference: Any) -> float:
