@@ -2,10 +2,12 @@
 
     python benchmarks/gemm_sweep.py --dtypes bf16 fp8 --seconds 100
 
-Each shape is launched for some tens of milliseconds, the second half of which counts: by then the power limit has
-settled on this shape. A reference shape comes every few shapes and shows the drift. Shapes come in random order,
-so that a run which is broken off is a fair sample of the lattice. At the end the best shapes are measured again in
-turns, since the maximum of a thousand noisy numbers lies above the truth. Needs a CUDA GPU to itself.
+A power limit makes rates depend on what ran before: a shape that follows an idle moment or a light one runs up to
+15 % faster than the same shape in a hot device. So a reference shape runs before each shape, for longer than the shape
+itself: it sets the clock, and the ratio of the shape's rate to that of the reference just before is what compares.
+Shapes come in random order, so that a run which is broken off is a fair sample of the lattice, and twice, which shows
+the noise. At the end the best are measured in turns, which decides, and each for a while alone, with clock and watts.
+Needs a CUDA GPU to itself.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from math import prod
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from roofline.errors import RooflineError
@@ -28,26 +31,16 @@ from roofline.measure.devices import open_bench
 from roofline.measure.statistics import median
 
 REFERENCE = (8192, 8192, 8192)
-REFERENCE_EVERY = 10
-SETTLE_S = 0.6
+SETTLE_S = 1.0
+PASSES = 2
 LONGEST_S = 0.012
 """A shape whose launch would take longer at the reference's rate is left out, and counted as such."""
-SHAPE_S, AGAIN_S = 0.025, 0.05
+REFERENCE_S, SHAPE_S, AGAIN_S, ALONE_S = 0.016, 0.008, 0.06, 0.4
 ROUNDS = 7
-AGAIN = 24
-"""So many of the best are measured again, in so many turns."""
+AGAIN, ALONE = 24, 6
+"""So many of the best are measured in turns, so many alone."""
 
-
-@dataclass(frozen=True)
-class Point:
-    """One shape, measured once."""
-
-    shape: tuple[int, int, int]
-    flops_per_s: float
-    clock_hz: float | None
-    power_w: float | None
-    reference_flops_per_s: float
-    """Of the last reference before this shape."""
+Shape = tuple[int, int, int]
 
 
 class Sweep:
@@ -64,54 +57,55 @@ class Sweep:
         self.shapes = [(m, n, k) for m in sides for n in sides for k in depths]
         self.reference = REFERENCE if REFERENCE in self.shapes else self.shapes[len(self.shapes) // 2]
         self._reference_job = self.job(self.reference)
+        self._expected = 0.0
+        self.ratios: dict[Shape, list[float]] = {shape: [] for shape in self.shapes}
+        self.references: list[float] = []
 
-    def job(self, shape: tuple[int, int, int]) -> Job:
+    def job(self, shape: Shape) -> Job:
         """The product of that shape, its operands taken from memory that all shapes share."""
         return self.bench.prepare(self.kernel, gemm.variant(shape), 1.0)
 
     def rate(self, job: Job, seconds: float) -> float:
         """Flops a second in the second half of about so many seconds of launches."""
-        first = min(self.bench.time(job, 2))
-        times = self.bench.time(job, max(4, int(seconds / first)))
+        launches = max(4, int(seconds * self._expected / job.work))
+        times = self.bench.time(job, launches)
         return job.work / median(times[len(times) // 2 :])
 
-    def point(self, shape: tuple[int, int, int], seconds: float, reference: float) -> Point:
-        """The rate of a shape with what the sensors said meanwhile."""
+    def ratio(self, shape: Shape) -> float:
+        """The rate of a shape over that of the reference, at the clock that the reference sets."""
         job = self.job(shape)
-        with self.bench.watch() as health:
-            rate = self.rate(job, seconds)
-            observed = health()
-        return Point(shape, rate, observed.clock_hz, observed.power_w, reference)
+        self.bench.time(job, 1)  # loads the library's kernel
+        reference = self.rate(self._reference_job, REFERENCE_S)
+        self.references.append(reference)
+        return self.rate(job, SHAPE_S) / reference
 
-    def references(self, seconds: float) -> float:
-        """The rate of the reference shape now."""
-        return self.rate(self._reference_job, seconds)
+    def settle(self) -> float:
+        """The rate of the reference shape in a hot device."""
+        times = self.bench.time(self._reference_job, 2)
+        self._expected = self._reference_job.work / min(times)
+        self._expected = self.rate(self._reference_job, SETTLE_S)
+        return self._expected
 
-    def run(self, budget_s: float, left_out: list[Any], drift: list[list[float]]) -> Iterator[Point]:
-        """Every shape that is short enough, in random order, until the time is up."""
+    def run(self, budget_s: float) -> None:
+        """Every shape that is short enough, in random order, until the time is up or all had their passes."""
         began = time.monotonic()
-        reference = self.references(SETTLE_S)
-        shapes = list(self.shapes)
-        random.Random(0).shuffle(shapes)
-        for count, shape in enumerate(shapes):
-            if time.monotonic() - began > budget_s:
-                left_out += shapes[count:]
-                return
-            if count % REFERENCE_EVERY == 0:
-                reference = self.references(SHAPE_S)
-                drift.append([time.monotonic() - began, reference])
-            if 2 * shape[0] * shape[1] * shape[2] > LONGEST_S * reference:
-                left_out.append(shape)
-                continue
-            try:
-                yield self.point(shape, SHAPE_S, reference)
-            except RooflineError as error:
-                print(f"{shape}: {error}", flush=True)
-                left_out.append(shape)
+        longest = LONGEST_S * self.settle()
+        for turn in range(PASSES):
+            shapes = [shape for shape in self.shapes if 2 * prod(shape) <= longest]
+            random.Random(turn).shuffle(shapes)
+            for shape in shapes:
+                if time.monotonic() - began > budget_s:
+                    return
+                with suppress(RooflineError):
+                    self.ratios[shape].append(self.ratio(shape))
 
-    def again(self, best: list[Point]) -> list[dict[str, Any]]:
-        """The best shapes and the reference, measured in turns: the rates of each, the best median first."""
-        shapes = [*(point.shape for point in best), self.reference]
+    def best(self, count: int) -> list[Shape]:
+        """The shapes with the highest mean ratio."""
+        tried = [shape for shape, ratios in self.ratios.items() if ratios]
+        return sorted(tried, key=lambda shape: -mean(self.ratios[shape]))[:count]
+
+    def again(self, shapes: list[Shape]) -> list[dict[str, Any]]:
+        """Shapes measured in turns, so that all see the same clocks: the best median first."""
         jobs = {shape: self.job(shape) for shape in shapes}
         rates: dict[Any, list[float]] = {shape: [] for shape in jobs}
         for turn in range(ROUNDS):
@@ -120,41 +114,53 @@ class Sweep:
         rows = [{"shape": s, "flops_per_s": median(r), "rates": r, "error": jobs[s].check()} for s, r in rates.items()]
         return sorted(rows, key=lambda row: -row["flops_per_s"])
 
+    def alone(self, shape: Shape) -> dict[str, Any]:
+        """The rate of a shape under nothing but its own load, with what the sensors said meanwhile."""
+        job = self.job(shape)
+        self.rate(job, ALONE_S / 2)
+        with self.bench.watch() as health:
+            rate = self.rate(job, ALONE_S)
+            observed = health()
+        sensors = {"clock_hz": observed.sensor_clock_hz, "power_w": observed.power_w, "throttle": observed.throttle}
+        return {"shape": shape, "flops_per_s": rate, **sensors}
+
 
 def sweep(bench: Bench, ceiling: str, budget_s: float) -> dict[str, Any]:
     """Everything about one dtype, ready to be written."""
     began = time.monotonic()
     runner = Sweep(bench, ceiling)
-    left_out: list[Any] = []
-    drift: list[list[float]] = []
-    points = list(runner.run(budget_s, left_out, drift))
-    best = sorted(points, key=lambda p: -p.flops_per_s)[:AGAIN]
-    again = runner.again(best)
-    report(ceiling, points, again, drift, len(left_out), time.monotonic() - began)
+    runner.run(budget_s)
+    again = runner.again([*runner.best(AGAIN), runner.reference])
+    alone = [runner.alone(row["shape"]) for row in again[:ALONE]]
+    report(runner, ceiling, again, alone, time.monotonic() - began)
     return {
         "reference": runner.reference,
+        "reference_flops_per_s": median(runner.references),
         "lattice": gemm.axes(ceiling, bench.device),
-        "columns": ["m", "n", "k", "flops_per_s", "clock_hz", "power_w", "reference_flops_per_s"],
-        "shapes": [
-            [*p.shape, round(p.flops_per_s), p.clock_hz, p.power_w, round(p.reference_flops_per_s)] for p in points
-        ],
-        "best": again,
-        "drift": drift,
-        "left_out": left_out,
+        "columns": ["m", "n", "k", "rate over the reference's", "again"],
+        "shapes": [[*shape, *(round(r, 5) for r in ratios)] for shape, ratios in runner.ratios.items() if ratios],
+        "left_out": [shape for shape, ratios in runner.ratios.items() if not ratios],
+        "in_turns": again,
+        "alone": alone,
     }
 
 
-def report(
-    ceiling: str, points: list[Point], again: list[Any], drift: list[list[float]], left_out: int, seconds: float
-) -> None:
+def report(runner: Sweep, ceiling: str, again: list[Any], alone: list[Any], seconds: float) -> None:
     """A few lines for whoever watches."""
-    references = [rate for _, rate in drift]
-    print(f"{ceiling}: {len(points)} shapes in {seconds:.0f} s, {left_out} left out")
-    print(f"  reference {min(references) / 1e12:.1f} ... {max(references) / 1e12:.1f} TFLOP/s during the sweep")
+    twice = [ratios for ratios in runner.ratios.values() if len(ratios) > 1]
+    noise = median([abs(a / b - 1) for a, b, *_ in twice]) if twice else 0.0
+    tried = sum(1 for ratios in runner.ratios.values() if ratios)
+    slowest, fastest = min(runner.references), max(runner.references)
+    print(f"{ceiling}: {tried} of {len(runner.shapes)} shapes, {len(twice)} of them twice, in {seconds:.0f} s")
+    print(f"  reference {slowest / 1e12:.1f} ... {fastest / 1e12:.1f} TFLOP/s; ratios repeat within {noise:.2%}")
     for row in again[:5]:
         rates = row["rates"]
         spread = f"{min(rates) / 1e12:.1f} ... {max(rates) / 1e12:.1f}"
-        print(f"  {row['shape']}  {row['flops_per_s'] / 1e12:.1f} TFLOP/s ({spread}), error {row['error']:.2g}")
+        ratios = ", ".join(f"{r:.4f}" for r in runner.ratios[row["shape"]])
+        print(f"  {row['shape']}  {row['flops_per_s'] / 1e12:.1f} TFLOP/s in turns ({spread}); ratios {ratios}")
+    for row in alone:
+        clock, watts = row["clock_hz"] or 0, row["power_w"] or 0
+        print(f"  {row['shape']}  {row['flops_per_s'] / 1e12:.1f} alone, {clock / 1e6:.0f} MHz, {watts:.0f} W")
 
 
 def about(bench: Bench) -> dict[str, Any]:
@@ -169,7 +175,13 @@ def about(bench: Bench) -> dict[str, Any]:
         "l2_bytes": device.l2_bytes,
         "software": dict(bench.software),
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "method": {"settle_s": SETTLE_S, "shape_s": SHAPE_S, "longest_s": LONGEST_S, "rounds": ROUNDS},
+        "method": {
+            "settle_s": SETTLE_S,
+            "reference_s": REFERENCE_S,
+            "shape_s": SHAPE_S,
+            "longest_s": LONGEST_S,
+            "rounds": ROUNDS,
+        },
     }
 
 
