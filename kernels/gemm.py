@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import cycle
 from math import isqrt, prod
 from typing import Any
 from weakref import WeakValueDictionary
@@ -127,13 +128,13 @@ def axes(ceiling: str, device: Device) -> dict[str, tuple[int, ...]]:
 
 
 def starts(ceiling: str, device: Device) -> tuple[Variant, ...]:
-    """Shapes to begin with: cubes, whole waves both ways round, wide and tall; three depths."""
+    """Shapes to begin with: squares, whole waves both ways round, tall and wide; three depths."""
     small, large = wave_steps(device.sm_count or 1)
     lattice = axes(ceiling, device)
     pairs = [(8192, 8192), (4096, 4096)]
     pairs += [(near(s, a), near(s, b)) for s in (8192, 4096) for a, b in ((small, large), (large, small))]
     pairs += [(16384, 4096), (4096, 16384)]
-    shapes = [(4096, 4096, 4096), *((m, n, k) for k in (8192, 4096, 16384) for m, n in pairs)]
+    shapes = [(4096, 4096, 4096), *((m, n, k) for (m, n), k in zip(pairs, cycle((8192, 4096, 16384)), strict=False))]
     return tuple(variant(s) for s in dict.fromkeys(shapes) if _inside(lattice, s))
 
 

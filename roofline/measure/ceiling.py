@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 
 from roofline.errors import BackendUnavailable, CheckFailed, RooflineError
-from roofline.kernels.microkernel import Job, Microkernel, Variant
+from roofline.kernels.microkernel import Job, Microkernel
 from roofline.machine.ceilings import BY_NAME
 from roofline.machine.record import Ceiling, Health, Measurement, Trial, Unit
 from roofline.measure import limits
 from roofline.measure.bench import Bench
 from roofline.measure.statistics import median, median_interval
 from roofline.measure.stopping import Effort, Verdict
+from roofline.measure.trials import TRIAL_LAUNCHES, Candidate, rate, settle, try_all
 
-_TRIAL_LAUNCHES = 5
 _BATCH_S = 0.02
 _BURST_LAUNCHES = 8
 _POWER_LIMITED = ("tensor", "vector", "gemm", "conv")
 _FLAT_AT = 0.5
 """The share of the work at which time is compared with the full work."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A variant that was tried."""
-
-    kernel: Microkernel
-    variant: Variant
-    job: Job = field(repr=False)
-    value: float
-
-    @property
-    def name(self) -> str:
-        """Backend and variant, as printed."""
-        return f"{self.kernel.backend}: {self.variant.name}"
-
-
-def rate(unit: Unit, work: float, seconds: float) -> float:
-    """Work a second, or seconds per unit of work for ceilings that are times."""
-    return seconds / work if unit == "s" else work / seconds
 
 
 def better(unit: Unit, a: float, b: float) -> bool:
@@ -52,7 +32,7 @@ def measure_ceiling(bench: Bench, kernels: Sequence[Microkernel], effort: Effort
     """The ceiling that these microkernels compete for; raises RooflineError with the reason if none can be believed."""
     usable = [(kernel, bench.unusable(kernel)) for kernel in kernels]
     reasons = [reason for _, reason in usable if reason]
-    candidates, trials = _try_all(bench, [kernel for kernel, reason in usable if not reason], effort)
+    candidates, trials = try_all(bench, [kernel for kernel, reason in usable if not reason], effort)
     refused = [t.reason for t in trials if t.value is None]
     unit = BY_NAME[kernels[0].ceiling].unit
     for best in sorted(candidates, key=lambda c: c.value, reverse=unit != "s"):
@@ -68,22 +48,6 @@ def measure_ceiling(bench: Bench, kernels: Sequence[Microkernel], effort: Effort
     )
 
 
-def _try_all(bench: Bench, kernels: Sequence[Microkernel], effort: Effort) -> tuple[list[Candidate], tuple[Trial, ...]]:
-    candidates, trials = [], []
-    for kernel in kernels:
-        for variant in kernel.variants(bench.device)[: effort.variants]:
-            name = f"{kernel.backend}: {variant.name}"
-            try:
-                job = bench.prepare(kernel, variant, 1.0)
-                value = _trial(bench, job, BY_NAME[kernel.ceiling].unit, effort)
-            except RooflineError as error:
-                trials.append(Trial(variant=name, value=None, reason=str(error)))
-                continue
-            candidates.append(Candidate(kernel, variant, job, value))
-            trials.append(Trial(variant=name, value=value))
-    return candidates, tuple(trials)
-
-
 def _checked(candidate: Candidate) -> tuple[float, str]:
     """Relative error of the output, and why the variant cannot be believed; "" if it can."""
     tolerance = candidate.kernel.tolerance
@@ -96,16 +60,10 @@ def _checked(candidate: Candidate) -> tuple[float, str]:
     return error, f"{candidate.name}: output differs from the reference by {error:.2g} (at most {tolerance:g})"
 
 
-def _trial(bench: Bench, job: Job, unit: Unit, effort: Effort) -> float:
-    first = min(bench.time(job, 2))
-    samples = bench.time(job, max(_TRIAL_LAUNCHES, min(500, int(effort.trial_s / first))))
-    return rate(unit, job.work, median(samples))
-
-
 def _measure(bench: Bench, best: Candidate, effort: Effort, error: float, trials: tuple[Trial, ...]) -> Ceiling:
     kind, job = BY_NAME[best.kernel.ceiling], best.job
     burst_s = _burst(bench, job, effort) if effort.rest_s and kind.group in _POWER_LIMITED else None
-    _settle(bench, job, effort)
+    settle(bench, job, effort)
     samples_s, health, verdict = _sample(bench, job, effort)
     scaling = _scaling(bench, best, median(samples_s))
     value = rate(kind.unit, job.work, median(samples_s))
@@ -167,16 +125,8 @@ def _batch(samples_s: Sequence[float]) -> int:
     return max(6, min(1000, int(_BATCH_S / median(samples_s)))) if samples_s else 6
 
 
-def _settle(bench: Bench, job: Job, effort: Effort) -> None:
-    windows: list[list[float]] = []
-    launches = _TRIAL_LAUNCHES
-    while not effort.settling.settled(windows):
-        windows.append(bench.time(job, launches))
-        launches = max(3, min(2000, int(effort.settling.window_s / median(windows[-1]))))
-
-
 def _scaling(bench: Bench, best: Candidate, full_s: float) -> float:
     """Time per unit of work at half the work, relative to that at full work."""
     half = bench.prepare(best.kernel, best.variant, _FLAT_AT)
-    samples = bench.time(half, _TRIAL_LAUNCHES + 2)
+    samples = bench.time(half, TRIAL_LAUNCHES + 2)
     return (median(samples[2:]) / half.work) / (full_s / best.job.work)

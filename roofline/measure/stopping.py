@@ -56,13 +56,19 @@ class Effort:
     """Pause before the burst of a pipe that may meet the power limit; 0: no burst is measured."""
     settling: SettlingRule
     stopping: StoppingRule
+    shapes: int = 60
+    """Points of a lattice that a guided search tries."""
+    sweep_s: float = 0.0
+    """Time of one point of a sweep; 0: nothing is swept."""
+    zeros: bool = False
+    """Whether arithmetic is measured once more on operands that are all zero."""
 
 
 EFFORTS = {
     effort.name: effort
     for effort in (
-        Effort("quick", 2, 0.01, 0.0, SettlingRule(0.02, 0.02, 0.2), StoppingRule(0.005, 0.1, 0.3)),
-        Effort("standard", 5, 0.03, 0.5, SettlingRule(0.01, 0.05, 0.6), StoppingRule(0.005, 0.5, 1.5)),
-        Effort("thorough", 99, 0.1, 2.0, SettlingRule(0.005, 0.1, 3.0), StoppingRule(0.002, 2.0, 10.0)),
+        Effort("quick", 2, 0.01, 0.0, SettlingRule(0.02, 0.02, 0.2), StoppingRule(0.005, 0.1, 0.3), shapes=4),
+        Effort("standard", 5, 0.03, 0.5, SettlingRule(0.01, 0.05, 0.6), StoppingRule(0.005, 0.5, 1.5), sweep_s=0.03),
+        Effort("thorough", 99, 0.1, 2.0, SettlingRule(0.005, 0.1, 3.0), StoppingRule(0.002, 2.0, 10.0), sweep_s=0.3),
     )
 }
