@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline.machine.ceilings import BY_NAME
 from roofline.machine.record import Machine, Sweep, SweepPoint
+from roofline.machine.sweeps import capacity_step
 from roofline.report.palette import BLACK, GROUPS, MACHINES, VERMILLION
 from roofline.report.text import label, plain
 from roofline.units import si
@@ -28,7 +29,7 @@ def of_working_set(machine: Machine) -> list[Sweep]:
 
 
 def _colour(sweep: Sweep) -> str:
-    return GROUPS.get(BY_NAME[sweep.name].group, BLACK) if sweep.name in BY_NAME else BLACK
+    return GROUPS.get(BY_NAME[sweep.ceiling].group, BLACK) if sweep.ceiling in BY_NAME else BLACK
 
 
 def draw_measured_roof(ax: Axes, machine: Machine) -> None:
@@ -39,7 +40,7 @@ def draw_measured_roof(ax: Axes, machine: Machine) -> None:
             ax.scatter(
                 [point.x for point in points], [point.value for point in points], s=16, linewidths=0.8,
                 marker=_MARKERS[number % len(_MARKERS)], facecolors=VERMILLION if short else "white",
-                edgecolors=_colour(sweep), zorder=5, label=None if short else f"measured: {label(sweep.name)}",
+                edgecolors=_colour(sweep), zorder=5, label=None if short else f"measured: {label(sweep.ceiling)}",
             )  # fmt: skip
     if of_intensity(machine):
         ax.legend(loc="lower right", fontsize=7.5)
@@ -49,11 +50,13 @@ def shortfalls(machine: Machine) -> list[str]:
     """Where the measured roof falls below the model and why: one line per stretch of one sweep."""
     lines = []
     for sweep in of_intensity(machine):
-        for note, stretch in groupby(sweep.points, key=lambda point: point.note):
+        for note, stretch in groupby(
+            sorted(sweep.points, key=lambda point: point.x), key=lambda point: point.note
+        ):
             if note:
                 ends = [plain(point.x) for point in stretch]
                 span = ends[0] if len(ends) == 1 else f"{ends[0]}–{ends[-1]}"
-                lines.append(f"{label(sweep.name)} at {span} FLOP/B falls short of the roof: {note}")
+                lines.append(f"{label(sweep.ceiling)} at {span} FLOP/B falls short of the roof: {note}")
     return lines
 
 
@@ -68,10 +71,10 @@ def draw_clock_and_power(ax: Axes, machine: Machine) -> None:
 
     power = ax.twinx()
     for sweep, colour in zip(of_intensity(machine), MACHINES * 2, strict=False):
-        points = list(sweep.points)
+        points = sorted(sweep.points, key=lambda point: point.x)
         _line(ax, points, [point.clock_hz for point in points], colour, "-")
         _line(power, points, [point.power_w for point in points], colour, "--")
-        ax.plot([], [], color=colour, label=label(sweep.name))
+        ax.plot([], [], color=colour, label=label(sweep.ceiling))
     ax.set(xscale="log", ylabel="clock —")
     power.set_ylabel("power - -")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: si(value, "hz")))
@@ -83,13 +86,13 @@ def draw_clock_and_power(ax: Axes, machine: Machine) -> None:
 
 
 def draw_working_sets(ax: Axes, machine: Machine) -> None:
-    """Bandwidth against working set; the last-level cache's size as a line."""
+    """Bandwidth against working set; a dotted line where the cache ends, by the fall of the bandwidth."""
     from matplotlib.ticker import FuncFormatter
 
     for sweep, colour in zip(of_working_set(machine), MACHINES * 2, strict=False):
-        points = list(sweep.points)
+        points = sorted(sweep.points, key=lambda point: point.x)
         _line(ax, points, [point.value for point in points], colour, ".-")
-        ax.plot([], [], color=colour, label=label(sweep.name))
+        ax.plot([], [], color=colour, label=label(sweep.ceiling))
     if machine.device.l2_bytes:
         ax.axvline(machine.device.l2_bytes, color=BLACK, lw=0.8, ls=":")
         ax.text(

@@ -21,16 +21,28 @@ def swept(make_measured):
     return replace(
         machine,
         sweeps=(
-            Sweep(name="fp32", x_unit="flops_per_byte", unit="flops_per_s", points=tuple(roof)),
-            Sweep(name="l2_read", x_unit="bytes", unit="bytes_per_s", points=tuple(sets)),
-            Sweep(name="fp64", x_unit="flops_per_byte", unit="flops_per_s", points=()),
+            Sweep(
+                name="sweep_fp32",
+                ceiling="fp32",
+                x_unit="flops_per_byte",
+                unit="flops_per_s",
+                points=tuple(roof),
+            ),
+            Sweep(
+                name="sweep_l2_read",
+                ceiling="l2_read",
+                x_unit="bytes",
+                unit="bytes_per_s",
+                points=tuple(sets),
+            ),
+            Sweep(name="sweep_fp64", ceiling="fp64", x_unit="flops_per_byte", unit="flops_per_s", points=()),
         ),
     )
 
 
 def test_sweeps_by_what_they_vary(swept):
-    assert [sweep.name for sweep in of_intensity(swept)] == ["fp32"]  # the empty one has nothing to show
-    assert [sweep.name for sweep in of_working_set(swept)] == ["l2_read"]
+    assert [sweep.ceiling for sweep in of_intensity(swept)] == ["fp32"]  # the empty one has nothing to show
+    assert [sweep.ceiling for sweep in of_working_set(swept)] == ["l2_read"]
 
 
 def test_where_the_measured_roof_falls_short(swept):
