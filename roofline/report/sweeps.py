@@ -92,12 +92,13 @@ def draw_working_sets(ax: Axes, machine: Machine) -> None:
     for sweep, colour in zip(of_working_set(machine), MACHINES * 2, strict=False):
         points = sorted(sweep.points, key=lambda point: point.x)
         _line(ax, points, [point.value for point in points], colour, ".-")
+        step = capacity_step(points)
+        if step is not None:
+            ax.axvline(step, color=colour, lw=0.8, ls=":")
+            ax.text(
+                step, 1, f" {si(step, 'bytes')}", fontsize=7, va="top", transform=ax.get_xaxis_transform()
+            )
         ax.plot([], [], color=colour, label=label(sweep.ceiling))
-    if machine.device.l2_bytes:
-        ax.axvline(machine.device.l2_bytes, color=BLACK, lw=0.8, ls=":")
-        ax.text(
-            machine.device.l2_bytes, 1, " L2 size", fontsize=7, va="top", transform=ax.get_xaxis_transform()
-        )
     ax.set(xscale="log", xlabel="working set", ylim=(0, None))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: si(value, "bytes")))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: si(value, "bytes_per_s")))

@@ -6,7 +6,13 @@ import roofline
 from roofline.machine.record import Sweep, SweepPoint
 from roofline.report.canvas import new_figure
 from roofline.report.figure import draw_machines, save_machine_figure
-from roofline.report.sweeps import draw_measured_roof, of_intensity, of_working_set, shortfalls
+from roofline.report.sweeps import (
+    draw_measured_roof,
+    draw_working_sets,
+    of_intensity,
+    of_working_set,
+    shortfalls,
+)
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +65,13 @@ def test_all_points_are_within_the_axes(swept):
     drawn = [point for collection in ax.collections for point in collection.get_offsets().tolist()]
     assert sorted(x for x, _ in drawn) == [0.25, 4.0, 64.0, 4096.0, 5000.0]
     assert ax.get_xlim()[1] >= 5000
+
+
+def test_working_sets_say_where_the_cache_ends(swept):
+    # 5 TB/s up to 2^24 B and 1 TB/s from 2^25 on: the middle on a log scale is half way between, at 2^24.5 = 23.7 MB.
+    ax = new_figure(5, 4).add_subplot()
+    draw_working_sets(ax, swept)
+    assert [text.get_text().strip() for text in ax.texts] == ["23.7 MB"]
 
 
 def test_figure_with_panels_is_taller(swept, tmp_path):
