@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.attention
 from torch import Tensor
 
 from roofline.work.formulas.attention import BACKWARD, attention_work
@@ -41,6 +42,8 @@ def intercepted(recorder: Recorder, attention: str) -> dict[str, Callable[..., A
     return {"scaled_dot_product_attention": sdpa}
 
 
+_HERE = [torch.nn.attention.SDPBackend.FLASH_ATTENTION, torch.nn.attention.SDPBackend.MATH]
+"""What computes the values on a CPU, whichever of the GPU's kernels is traced."""
 _ENUMS = {"math": "MATH", "flash": "FLASH_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 
 
@@ -99,7 +102,8 @@ def _as_one(
         like_kernel = _result(backend, q, v)
         if q.is_meta:
             return (like_kernel.requires_grad_(q.requires_grad),)
-        found = func.decompose(q, k, v, mask, dropout_p, causal, **kwargs)
+        with torch.nn.attention.sdpa_kernel(_HERE):
+            found = func.decompose(q, k, v, mask, dropout_p, causal, **kwargs)
         return (found if found.stride() == like_kernel.stride() else like_kernel.copy_(found),)
 
     facts: dict[str, Any] = {

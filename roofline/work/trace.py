@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -96,12 +97,9 @@ def _backward(recorder: Recorder, output: Any) -> None:
 @contextmanager
 def _eager() -> Iterator[None]:
     """Compiled functions run uncompiled, and are neither compiled here nor marked as not to be compiled."""
-    stance = getattr(torch.compiler, "set_stance", None)
-    if stance is None:
+    with warnings.catch_warnings(), torch.compiler.set_stance("force_eager"):
+        warnings.filterwarnings("ignore", message="Using `torch.compile\\(module\\)` when there are global hooks")
         yield
-    else:
-        with stance("force_eager"):
-            yield
 
 
 def _adopt(storages: Storages, reached: Reach) -> None:
