@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import torch.multiprocessing
 
+from roofline.machine.record import Device
+from roofline.measure.arena import TorchArena
+
 
 def launch(module, kernel, grid, arguments, meta):
     """Runs in the interpreting process."""
@@ -31,3 +34,37 @@ def interpret():
                 job.result()
 
             yield run
+
+
+def toy(capability="9.0"):
+    """A small GPU: 3 SMs, 1 MiB of L2."""
+    return Device(name="toy", kind="cuda", compute_capability=capability, sm_count=3, l2_bytes=1 << 20)
+
+
+@pytest.fixture
+def cpu_arena():
+    """`cpu_arena(capability)`: the memory of a small GPU, on the CPU."""
+    return lambda capability="9.0": TorchArena(toy(capability), torch.device("cpu"), 1 << 34, None, [])
+
+
+@pytest.fixture
+def emulate(monkeypatch):
+    """`emulate(module, function)`: launches of CUDA C call `function(name, options, grid, block, *arguments)` instead.
+
+    Returns the list that grids, blocks and arguments of all launches are put in.
+    """
+
+    def install(module, function=lambda *_: None):
+        launches = []
+
+        def launcher(source, name, options, device):
+            def launch(grid, block, arguments):
+                launches.append((grid, block, arguments))
+                function(name, options, grid, block, *arguments)
+
+            return launch
+
+        monkeypatch.setattr(module, "launcher", launcher)
+        return launches
+
+    return install
