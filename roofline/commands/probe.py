@@ -60,8 +60,6 @@ def _probe(device: str, effort: str, only: str, out: Path | None, plot: Path | N
 
 def _keep(machine: Machine, out: Path | None, plot: Path | None, as_json: bool) -> None:
     """Saves first, so that nothing is lost if printing or drawing fails."""
-    from rich.console import Console
-
     from roofline.machine import file
     from roofline.machine.catalog import with_published
 
@@ -70,9 +68,9 @@ def _keep(machine: Machine, out: Path | None, plot: Path | None, as_json: bool) 
     if as_json:
         click.echo(saved.read_text())
     else:
-        from roofline.report.text import machine_table
+        from roofline.report.text import machine_table, show
 
-        Console().print(machine_table(machine))
+        show(machine_table(machine))
     click.echo(f"Machine file: {saved}", err=as_json)
     if plot:
         from roofline.report.figure import save_machine_figure
