@@ -120,7 +120,7 @@ def _prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
     out = arena.empty(shape, TORCH_DTYPE[ceiling])
     ticks = arena.empty((grid, 2), "int64")
     launch = launcher(SOURCE, "fma_loop", compile_options(ceiling, variant), arena.torch_device.index)
-    a, b = argument(FACTOR, ceiling), argument(SUMMAND, ceiling)
+    a, b = argument(FACTOR, ceiling), argument(0.0 if arena.zeros else SUMMAND, ceiling)
     # Resident warps differ between variants; equal total work makes their launches equally long.
     per_loop = 2 * lanes * o["CHAINS"] * o["UNROLL"] * threads
     loops = max(2, int(scale * LAUNCH_FLOPS[ceiling] * (arena.device.sm_count or 1) / per_loop))

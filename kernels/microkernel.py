@@ -44,6 +44,8 @@ class Arena(Protocol):
 
     device: Device
     torch_device: Any
+    zeros: bool
+    """Whether `random` gives zeros for once; a microkernel that makes operands of its own does the same."""
 
     def arrays(self, count: int, scale: float) -> list[Any]:
         """`count` distinct 1-d float32 tensors, equally long, far larger than the last-level cache."""

@@ -93,6 +93,8 @@ class Measurement:
     limit_basis: str = ""
     error: float | None = None
     """Relative error of the output against the reference."""
+    zeros: float | None = None
+    """Rate on operands that are all zero, if asked for: what data cost in power, and so in clock."""
     scaling: float | None = None
     """Time per unit of work at half the work, relative to the full work; 1 is ideal."""
     buffer_bytes: int | None = None
@@ -129,7 +131,10 @@ class SweepPoint:
     """Bytes of the working set, or flops per byte."""
     value: float
     clock_hz: float | None = None
+    """SM clock, as the SMs counted it or else as the sensor said."""
     power_w: float | None = None
+    throttle: tuple[str, ...] = ()
+    """Reasons the driver gave for holding the clock back."""
     note: str = ""
     """Why the point lies below the model, if it does: clock, power, occupancy."""
 
@@ -139,6 +144,10 @@ class Sweep:
     """A ceiling as a function of something: bandwidth of the working set, the measured roof of the intensity."""
 
     name: str
+    ceiling: str = ""
+    """The pipe or memory level that is swept."""
+    bandwidth: str = ""
+    """The memory ceiling that bounds the points beyond: of low intensity, or of large sets."""
     x_unit: Literal["bytes", "flops_per_byte"]
     unit: Unit
     points: tuple[SweepPoint, ...]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from roofline.errors import OutOfDeviceMemory
@@ -17,6 +19,8 @@ _GRANULE = 1 << 16
 
 class TorchArena:
     """Arena on a torch device; what the user must know about the sizes is added to `warnings`."""
+
+    zeros = False
 
     def __init__(
         self,
@@ -69,11 +73,22 @@ class TorchArena:
             f"do not fit into {self._free_bytes / 1e6:.0f} MB of free device memory. Free some and run again."
         )
 
+    @contextmanager
+    def filled(self, zeros: bool) -> Iterator[None]:
+        """While the context is open, small operands are all zero, if `zeros`."""
+        self.zeros = zeros
+        try:
+            yield
+        finally:
+            self.zeros = False
+
     def random(self, shape: tuple[int, ...], dtype: str, spread: float = 1.0) -> Any:
         """Normally distributed numbers; for integers, uniform over -64 … 63 (int8) or the whole range."""
         import torch
 
         kind = getattr(torch, dtype)
+        if self.zeros:
+            return torch.zeros(shape, dtype=kind, device=self.torch_device)
         if kind == torch.int8:
             return torch.randint(-64, 64, shape, dtype=kind, device=self.torch_device)
         if not kind.is_floating_point:

@@ -25,8 +25,8 @@ class Bench(Protocol):
     def unusable(self, kernel: Microkernel) -> str | None:
         """Why this microkernel cannot run here; None if it can."""
 
-    def prepare(self, kernel: Microkernel, variant: Variant, scale: float) -> Job:
-        """A job of `scale` times the full work; raises RooflineError if it cannot be built."""
+    def prepare(self, kernel: Microkernel, variant: Variant, scale: float, zeros: bool = False) -> Job:
+        """A job of `scale` times the full work, on random data or zeros; raises RooflineError if it cannot be built."""
 
     def compile(self, kernels: Sequence[Microkernel], variants: int) -> None:
         """Compiles the first `variants` variants of each microkernel, in parallel; failures show up in `prepare`."""

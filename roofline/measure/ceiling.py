@@ -82,6 +82,7 @@ def _measure(bench: Bench, best: Candidate, effort: Effort, error: float, trials
         limit=bound[0] if bound else None,
         limit_basis=bound[1] if bound else "",
         error=error,
+        zeros=_on_zeros(bench, best, effort) if effort.zeros and kind.group in _POWER_LIMITED else None,
         scaling=scaling,
         buffer_bytes=job.buffer_bytes or None,
         trials=trials,
@@ -107,6 +108,14 @@ def _burst(bench: Bench, job: Job, effort: Effort) -> float:
     """Median seconds of the first launches after a rest."""
     bench.rest(effort.rest_s)
     return median(bench.time(job, _BURST_LAUNCHES)[1:])
+
+
+def _on_zeros(bench: Bench, best: Candidate, effort: Effort) -> float:
+    """Rate on operands that are all zero, when the clocks have settled."""
+    job = bench.prepare(best.kernel, best.variant, 1.0, zeros=True)
+    settle(bench, job, effort)
+    samples_s = bench.time(job, _batch(bench.time(job, TRIAL_LAUNCHES)))
+    return rate(BY_NAME[best.kernel.ceiling].unit, job.work, median(samples_s))
 
 
 def _flags(

@@ -172,9 +172,10 @@ class CpuBench:
         """Never: torch and NumPy are always there."""
         return None
 
-    def prepare(self, kernel: Microkernel, variant: Variant, scale: float) -> Job:
+    def prepare(self, kernel: Microkernel, variant: Variant, scale: float, zeros: bool = False) -> Job:
         """Builds the job; a failure of a library becomes a RooflineError with its first line."""
-        return _guarded(lambda: kernel.prepare(variant, self.arena, scale))
+        with self.arena.filled(zeros):
+            return _guarded(lambda: kernel.prepare(variant, self.arena, scale))
 
     def compile(self, kernels: Sequence[Microkernel], variants: int) -> None:
         """Nothing to compile."""

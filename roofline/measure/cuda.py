@@ -96,9 +96,9 @@ class CudaBench:
         reason = self._backend_reason(kernel.backend)
         return None if reason is None else f"{kernel.backend} is not usable: {reason}"
 
-    def prepare(self, kernel: Microkernel, variant: Variant, scale: float) -> Job:
+    def prepare(self, kernel: Microkernel, variant: Variant, scale: float, zeros: bool = False) -> Job:
         """Builds the job; every failure of a backend becomes a RooflineError with its first line."""
-        with self._torch.cuda.device(self._torch_device):
+        with self._torch.cuda.device(self._torch_device), self.arena.filled(zeros):
             job = self._guarded(lambda: kernel.prepare(variant, self.arena, scale))
         return replace(job, check=lambda: self._guarded(job.check))
 

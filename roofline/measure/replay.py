@@ -60,8 +60,8 @@ def load(path: Path) -> Recording:
         raise FileError(f"{path} is no recording of a probe: {error}. Record it again on the GPU.") from error
 
 
-def _key(kernel: Microkernel, variant: Variant, scale: float) -> str:
-    return f"{kernel.ceiling} | {kernel.backend} | {variant.name} | {scale:g}"
+def _key(kernel: Microkernel, variant: Variant, scale: float, zeros: bool) -> str:
+    return f"{kernel.ceiling} | {kernel.backend} | {variant.name} | {scale:g}{' | zeros' if zeros else ''}"
 
 
 class Recorder:
@@ -99,11 +99,11 @@ class Recorder:
         """Rests for real."""
         self._bench.rest(seconds)
 
-    def prepare(self, kernel: Microkernel, variant: Variant, scale: float) -> Job:
+    def prepare(self, kernel: Microkernel, variant: Variant, scale: float, zeros: bool = False) -> Job:
         """Prepares for real; work, errors and clocks go into the log."""
         log = JobLog()
-        self.recording.jobs[_key(kernel, variant, scale)].append(log)
-        job: Job = _noting(log, lambda: self._bench.prepare(kernel, variant, scale))()
+        self.recording.jobs[_key(kernel, variant, scale, zeros)].append(log)
+        job: Job = _noting(log, lambda: self._bench.prepare(kernel, variant, scale, zeros))()
         log.work, log.buffer_bytes, log.has_clock = job.work, job.buffer_bytes, job.clock_hz is not None
         logged = Job(
             job.run,
@@ -184,11 +184,14 @@ class Replay:
     def rest(self, seconds: float) -> None:
         """Nothing to do."""
 
-    def prepare(self, kernel: Microkernel, variant: Variant, scale: float) -> Job:
+    def prepare(self, kernel: Microkernel, variant: Variant, scale: float, zeros: bool = False) -> Job:
         """The recorded job."""
-        log = next(self._jobs.get(_key(kernel, variant, scale), iter(())), None)
+        key = _key(kernel, variant, scale, zeros)
+        log = next(self._jobs.get(key, iter(())), None)
         if log is None or (log.failure and not log.times_s):
-            raise BackendUnavailable(log.failure if log else f"{_key(kernel, variant, scale)} is not in the recording")
+            raise BackendUnavailable(
+                log.failure if log else f"{key} is not in the recording"
+            )
         errors, clocks = iter(log.errors), iter(log.clocks_hz)
 
         def check() -> float:

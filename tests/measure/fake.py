@@ -2,7 +2,7 @@
 
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
@@ -44,6 +44,8 @@ class Behaviour:
     clock_hz: float | None = None
     """What the SMs count themselves."""
     buffer_bytes: int = 0
+    zeros: float = 0.0
+    """Rate on operands that are all zero."""
 
 
 class FakeBench:
@@ -79,9 +81,11 @@ class FakeBench:
     def rest(self, seconds):
         self.rests.append(seconds)
 
-    def prepare(self, kernel, variant, scale):
+    def prepare(self, kernel, variant, scale, zeros=False):
         self.requests.append(("prepare", kernel.ceiling, variant.name, scale))
         behaviour = self.behaviours[kernel.ceiling, kernel.backend][variant.name]
+        if zeros:
+            behaviour = replace(behaviour, rate=behaviour.zeros)
         if behaviour.prepare_raises:
             raise behaviour.prepare_raises
         clock = None if behaviour.clock_hz is None else (lambda: behaviour.clock_hz)
