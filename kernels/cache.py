@@ -72,7 +72,7 @@ def variants(device: Device) -> tuple[Variant, ...]:
     """Vectors in flight per thread x threads x blocks per SM."""
     rows = ((4, 512, 2), (2, 1024, 2), (2, 512, 4), (8, 256, 4), (4, 256, 8), (1, 1024, 2))
     return tuple(
-        Variant(f"cuda {v} x 16 B, {t} threads, {b} blocks/SM", {"VECTORS": v, "THREADS": t, "BLOCKS": b})
+        Variant(f"{v} x 16 B, {t} threads, {b} blocks/SM", {"VECTORS": v, "THREADS": t, "BLOCKS": b})
         for v, t, b in rows
     )
 

@@ -96,7 +96,7 @@ STORE_HINTS = ("", ".cg", ".cs", ".wt")
 def _variant(threads: int, vectors: int, load: int = 0, store: int = 0, policy: int = 0) -> Variant:
     hints = "ld evict_last, st evict_first" if policy else f"ld{LOAD_HINTS[load]} st{STORE_HINTS[store]}"
     return Variant(
-        f"cuda {vectors} x 16 B/thread, {threads} threads, {hints}",
+        f"{vectors} x 16 B/thread, {threads} threads, {hints}",
         {"THREADS": threads, "VECTORS": vectors, "load": load, "store": store, "POLICY": policy},
     )
 

@@ -58,7 +58,7 @@ def triad_kernel(a, b, c, q, n, BLOCK: tl.constexpr, STAGES: tl.constexpr):
 def _variant(block: int, warps: int, per_sm: int = 0, stages: int = 1) -> Variant:
     grid = f", {per_sm} programs/SM, {stages} stages" if per_sm else ""
     return Variant(
-        f"triton {block} elements, {warps} warps{grid}",
+        f"{block} elements, {warps} warps{grid}",
         {"BLOCK": block, "warps": warps, "per_sm": per_sm, "STAGES": stages},
     )
 

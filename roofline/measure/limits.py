@@ -44,6 +44,16 @@ DATA_RATE = 2
 
 ABOVE, BELOW = 1.02, 0.70
 
+_REASONS = {
+    "SwPowerCap": "the board is at its power limit",
+    "SwThermalSlowdown": "the board is too hot",
+    "HwThermalSlowdown": "the chip is too hot",
+    "HwPowerBrakeSlowdown": "the power supply asks for less",
+    "HwSlowdown": "heat or power supply",
+    "SyncBoost": "boost is tied to other GPUs",
+}
+"""What NVML's clock event reasons mean."""
+
 
 def per_clock_and_sm(device: Device, ceiling: str) -> float | None:
     """Flops per clock and SM of a pipe; None if the architecture is not in the table, 0 if it lacks the pipe."""
@@ -93,5 +103,5 @@ def doubts(value: float, bound: tuple[float, str] | None, health: Health, scalin
         found.append(
             f"time does not scale with the work (time per unit at half the work: {scaling:.2f} of that at full)"
         )
-    found += [f"throttled: {reason}" for reason in health.throttle]
+    found += [f"clock held back: {_REASONS.get(reason, reason)}" for reason in health.throttle]
     return tuple(found)

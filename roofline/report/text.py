@@ -85,6 +85,7 @@ def _row(ceiling: Ceiling, mark: str) -> list[str]:
         escape(f"{measurement.backend} {measurement.variant}") if measurement else "",
         si(ceiling.value, ceiling.unit, 4),
         _spread(ceiling.value, measurement),
+        si(measurement.burst, ceiling.unit, 4) if measurement and measurement.burst else "",
         *_shares(ceiling),
         si(health.clock_hz, "hz", 4) if health and health.clock_hz else "",
         f"{health.power_w:.0f} W" if health and health.power_w else "",
@@ -92,16 +93,8 @@ def _row(ceiling: Ceiling, mark: str) -> list[str]:
     ]
 
 
-def _doubts(ceiling: Ceiling) -> tuple[str, ...]:
-    measurement = ceiling.measurement
-    if measurement is None:
-        return ()
-    wide = (
-        () if measurement.converged else ("not converged: the time budget ended before the spread was small",)
-    )
-    throttle = measurement.health.throttle
-    held = (f"clock held back by: {', '.join(throttle)}",) if throttle else ()
-    return (*measurement.flags, *wide, *held)
+def _flags(ceiling: Ceiling) -> tuple[str, ...]:
+    return ceiling.measurement.flags if ceiling.measurement else ()
 
 
 def _sources(machine: Machine) -> list[str]:
@@ -111,17 +104,13 @@ def _sources(machine: Machine) -> list[str]:
 
 def machine_table(machine: Machine) -> RenderableType:
     """Every ceiling with spread, shares of data sheet and limit, winner, clock and watts; doubts below."""
-    rows: list[list[str]] = []
-    remarks: list[str] = []
-    for ceiling in machine.ceilings:
-        doubts = _doubts(ceiling)
-        first = len(remarks) + 1
-        remarks += [f"{first + i}) {label(ceiling.name)}: {doubt}" for i, doubt in enumerate(doubts)]
-        rows.append(_row(ceiling, ",".join(str(first + i) for i in range(len(doubts)))))
+    texts = list(dict.fromkeys(flag for ceiling in machine.ceilings for flag in _flags(ceiling)))
+    rows = [_row(c, ",".join(str(texts.index(flag) + 1) for flag in _flags(c))) for c in machine.ceilings]
+    remarks = [f"{number}) {text}" for number, text in enumerate(texts, 1)]
     table = make_table(
         f"{machine.name} — {'measured' if machine.measured else 'from the data sheet, not measured'}",
         ("ceiling", "winner"),
-        ("value", "spread", "of data sheet", "of limit", "clock", "power", "flags"),
+        ("value", "spread", "burst", "of data sheet", "of limit", "clock", "power", "flags"),
         rows,
     )
     missing = [f"Not measured: {label(name)}: {reason}" for name, reason in machine.not_measured.items()]

@@ -176,7 +176,7 @@ def test_the_clock_that_the_sms_counted_is_believed_rather_than_the_sensor():
 
 
 def test_throttling_is_flagged():
-    assert flags({"a": GOOD}, health=Health(clock_hz=1e9, throttle=("SwPowerCap",))) == ("throttled: SwPowerCap",)
+    assert flags({"a": GOOD}, health=Health(clock_hz=1e9, throttle=("SwPowerCap",))) == ("clock held back: the board is at its power limit",)
 
 
 def test_time_that_does_not_scale_is_flagged():

@@ -147,4 +147,4 @@ def test_time_must_scale_with_the_work(scaling, doubted):
 def test_every_doubt_is_named():
     found = limits.doubts(10.0, BOUND, Health(throttle=("HwThermalSlowdown", "SwPowerCap")), 1.5)
     assert len(found) == 4
-    assert found[2:] == ("throttled: HwThermalSlowdown", "throttled: SwPowerCap")
+    assert found[2:] == ("clock held back: the chip is too hot", "clock held back: the board is at its power limit")
