@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from roofline.errors import FileError
+from roofline.errors import FileError, MissingCeiling
 
 if TYPE_CHECKING:
     from roofline.machine.record import Machine
@@ -53,7 +54,8 @@ def _probe(device: str, effort: str, only: str, out: Path | None, plot: Path | N
         with progress(f"Probing {device}") as report:
             machine = probe(device, effort, names or None, report)
     except ProbeInterrupted as stop:
-        _keep(stop.machine, out, plot, as_json)
+        with suppress(MissingCeiling):  # too early for a figure
+            _keep(stop.machine, out, plot, as_json)
         raise
     _keep(machine, out, plot, as_json)
 
