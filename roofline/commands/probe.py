@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +25,14 @@ if TYPE_CHECKING:
     type=click.Choice(["quick", "standard", "thorough"]),
     help="quick: seconds; standard: under a minute; thorough: minutes.",
 )
-@click.option("--only", default="", metavar="NAME,…", help="Ceilings or groups to measure, such as dram,fp32.")
+@click.option("--only", default="", metavar="NAME,…", help="What to measure, such as dram,fp32,sweeps.")
+@click.option("--zeros", is_flag=True, help="Measure arithmetic on zeros too: what random data cost in power.")
 @click.option("--out", type=click.Path(path_type=Path), help="Machine file (JSON); default: the user's data folder.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Figure of the roofline: .svg, .png or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print the machine file instead of a table.")
-def command(device: str, effort: str, only: str, out: Path | None, plot: Path | None, as_json: bool) -> None:
+def command(
+    device: str, effort: str, only: str, zeros: bool, out: Path | None, plot: Path | None, as_json: bool
+) -> None:
     """Measure what this device can really do: bandwidths, arithmetic pipes, launch overhead.
 
     Exit codes: 0 done, 2 bad usage, 3 no usable device, 4 unwritable file, 130 interrupted (what was
@@ -40,27 +45,35 @@ def command(device: str, effort: str, only: str, out: Path | None, plot: Path | 
     for path in (out, plot and check_path(plot)):
         if path:
             _check_writable(path)
+    wanted = [name.strip() for name in only.split(",") if name.strip()]
+    several = len(devices) > 1
+    machines = []
     for name in devices:
-        several = len(devices) > 1
-        _probe(name, effort, only, _numbered(out, name, several), _numbered(plot, name, several), as_json)
+        keep = partial(_keep, _numbered(out, name, several), _numbered(plot, name, several), as_json)
+        machines.append(_probe(name, effort, wanted, zeros, keep))
+    if several and not as_json:
+        from roofline.report.devices import devices_table
+        from roofline.report.text import show
+
+        show(devices_table(devices, machines))
 
 
-def _probe(device: str, effort: str, only: str, out: Path | None, plot: Path | None, as_json: bool) -> None:
+def _probe(device: str, effort: str, only: list[str], zeros: bool, keep: Callable[[Machine], None]) -> Machine:
     from roofline.measure.run import ProbeInterrupted, probe
     from roofline.report.progress import progress
 
-    names = [name.strip() for name in only.split(",") if name.strip()]
     try:
         with progress(f"Probing {device}") as report:
-            machine = probe(device, effort, names or None, report)
+            machine = probe(device, effort, only or None, report, zeros)
     except ProbeInterrupted as stop:
         with suppress(MissingCeiling):  # too early for a figure
-            _keep(stop.machine, out, plot, as_json)
+            keep(stop.machine)
         raise
-    _keep(machine, out, plot, as_json)
+    keep(machine)
+    return machine
 
 
-def _keep(machine: Machine, out: Path | None, plot: Path | None, as_json: bool) -> None:
+def _keep(out: Path | None, plot: Path | None, as_json: bool, machine: Machine) -> None:
     """Saves first, so that nothing is lost if printing or drawing fails."""
     from roofline.machine import file
     from roofline.machine.catalog import with_published

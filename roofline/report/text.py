@@ -25,9 +25,7 @@ def label(name: str) -> str:
 def show(renderable: RenderableType) -> None:
     """Print to standard output, as wide as it needs: a column cut short would hide a number."""
     console = Console()
-    console.width = max(
-        console.width, console.measure(renderable, options=console.options.update(width=400)).maximum
-    )
+    console.width = max(console.width, console.measure(renderable, options=console.options.update(width=400)).maximum)
     console.print(renderable)
 
 
@@ -41,9 +39,7 @@ def percent(part: float | None, whole: float | None, digits: int = 1) -> str:
     return f"{100 * part / whole:.{digits}f} %" if part is not None and whole else ""
 
 
-def make_table(
-    title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str | Text]]
-) -> Table:
+def make_table(title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     """A table with columns of text (`left`), then columns of numbers (`right`); columns with no entry are left out."""
     rows = list(rows)
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
@@ -86,6 +82,7 @@ def _row(ceiling: Ceiling, mark: str) -> list[str]:
         si(ceiling.value, ceiling.unit, 4),
         _spread(ceiling.value, measurement),
         si(measurement.burst, ceiling.unit, 4) if measurement and measurement.burst else "",
+        si(measurement.zeros, ceiling.unit, 4) if measurement and measurement.zeros else "",
         *_shares(ceiling),
         si(health.clock_hz, "hz", 4) if health and health.clock_hz else "",
         f"{health.power_w:.0f} W" if health and health.power_w else "",
@@ -110,13 +107,11 @@ def machine_table(machine: Machine) -> RenderableType:
     table = make_table(
         f"{machine.name} — {'measured' if machine.measured else 'from the data sheet, not measured'}",
         ("ceiling", "winner"),
-        ("value", "spread", "burst", "of data sheet", "of limit", "clock", "power", "flags"),
+        ("value", "spread", "burst", "on zeros", "of data sheet", "of limit", "clock", "power", "flags"),
         rows,
     )
     missing = [f"Not measured: {label(name)}: {reason}" for name, reason in machine.not_measured.items()]
-    return Group(
-        table, *notes(remarks), *notes(missing), *notes(machine.warnings), *notes(_sources(machine), "dim")
-    )
+    return Group(table, *notes(remarks), *notes(missing), *notes(machine.warnings), *notes(_sources(machine), "dim"))
 
 
 def _placed_row(total: PlacedSum, whole_s: float) -> list[str]:
@@ -155,9 +150,8 @@ def _summary(placement: Placement) -> str:
         f"{percent(s, total.floor_s)} {ceiling_name(name)}" for name, s in total.seconds_by_ceiling.items()
     )
     moved = total.bytes_read + total.bytes_written
-    return (
-        f"Sum: {si(total.flops, 'flops', 4)}, {si(moved, 'bytes', 4)}, "
-        f"floor {si(total.floor_s, 's', 4)}" + (f", bound by: {shares}" if shares else "")
+    return f"Sum: {si(total.flops, 'flops', 4)}, {si(moved, 'bytes', 4)}, floor {si(total.floor_s, 's', 4)}" + (
+        f", bound by: {shares}" if shares else ""
     )
 
 
