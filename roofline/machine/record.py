@@ -154,6 +154,27 @@ class Sweep:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CounterAudit:
+    """One launch of a microkernel, held against the hardware's own counters."""
+
+    ceiling: str
+    variant: str
+    """Backend and variant."""
+    quantity: str
+    """What was counted: bytes, flops, ops, loads or kernels."""
+    counters: tuple[str, ...]
+    claimed: float
+    counted: float | None
+    """None if it could not be counted; `note` says why."""
+    ratio: float | None
+    """Counted over claimed."""
+    ok: bool | None
+    """Whether they agree within `tolerance`; None if it could not be counted."""
+    tolerance: float
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Provenance:
     """When, with what software and in what state of the device a machine was measured."""
 
@@ -179,6 +200,8 @@ class Machine:
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Ceiling name → why it could not be measured here."""
     sweeps: tuple[Sweep, ...] = ()
+    audits: tuple[CounterAudit, ...] = ()
+    """Empty if the counters were not asked, or not permitted: then `warnings` has the reason."""
     warnings: tuple[str, ...] = ()
     provenance: Provenance | None = None
     """None for a data-sheet machine: there each ceiling names its source."""
