@@ -66,11 +66,16 @@ def _while_loop(
     return carried
 
 
-def _scan(combine: Callable[..., Any], init: Any, xs: Any, additional_inputs: Any = (), *_: Any, **__: Any) -> Any:
+def _scan(combine: Callable[..., Any], init: Any, xs: Any, *rest: Any, **named: Any) -> Any:
+    """`rest` holds the additional inputs; older versions of torch put the axis and a flag for "reverse" before them."""
+    additional = named.get("additional_inputs", next((a for a in rest if isinstance(a, (list, tuple))), ()))
+    axis = next((a for a in rest if type(a) is int), 0)
+    steps = list(range(xs[0].shape[axis] if xs else 0))
+    backwards = any(a is True for a in rest)
     carry, rows = list(init), []
-    for step in range(xs[0].shape[0] if xs else 0):
-        results = combine(*carry, *(x[step] for x in xs), *additional_inputs)
+    for step in reversed(steps) if backwards else steps:
+        results = combine(*carry, *(x.select(axis, step) for x in xs), *additional)
         carry = list(results[: len(carry)])
         rows.append(results[len(carry) :])
-    stacked = [torch.stack(column) if column[0] is not None else None for column in zip(*rows, strict=True)]
-    return (*carry, *stacked)
+    columns = zip(*(rows[::-1] if backwards else rows), strict=True)
+    return (*carry, *(torch.stack(column) if column[0] is not None else None for column in columns))

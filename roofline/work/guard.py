@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roofline.work.roots import Reach
+from roofline.work.roots import Reach, tensors_in
 from roofline.work.storage import components
 
 
@@ -61,7 +61,7 @@ class Guard:
 
     def keep(self, output: Any) -> None:
         """An argument that the program wrote and returned keeps its new value: it is the result."""
-        for tensor in _tensors(output):
+        for tensor in tensors_in(output):
             for key in _keys(tensor):
                 if key in self._arguments:
                     self._saved.pop(key, None)
@@ -129,10 +129,6 @@ class Guard:
         if (numpy := sys.modules.get("numpy")) is not None:
             state = numpy.random.get_state()
             self._undo.append(lambda: numpy.random.set_state(state))
-
-
-def _tensors(value: Any) -> list[Tensor]:
-    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 def _strided(tensor: Tensor) -> list[Tensor]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+_DEPTH, _WIDTH = 6, 10_000
+"""How deep and how far containers are looked into."""
 
 
 @dataclass(frozen=True)
@@ -27,39 +31,54 @@ class Reach:
 
 def reach(program: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Reach:
     """Everything `program(*args, **kwargs)` can get hold of by name."""
-    arguments = [*_named_arguments(program, args), *kwargs.items()]
-    surroundings = list(_surroundings(program))
-    modules: dict[int, tuple[str, nn.Module]] = {}
-    optimizers: dict[int, torch.optim.Optimizer] = {}
-    found: tuple[dict[int, Tensor], dict[int, Tensor]] = ({}, {})
-    for where, pairs in enumerate((arguments, surroundings)):
-        for name, value in pairs:
-            for item in _flatten(value):
-                if isinstance(item, nn.Module):
-                    modules.setdefault(id(item), (name, item))
-                elif isinstance(item, torch.optim.Optimizer):
-                    optimizers.setdefault(id(item), item)
-                elif isinstance(item, Tensor):
-                    found[where].setdefault(id(item), item)
+    given = _sorted([*_named_arguments(program, args), *kwargs.items()])
+    around = _sorted(_surroundings(program))
+    modules = _prefixed(given[0], around[0])
     return Reach(
-        _outermost(list(modules.values())),
-        tuple(optimizers.values()),
-        tuple(found[0].values()),
-        tuple(found[1].values()),
+        modules, tuple({**given[1], **around[1]}.values()), tuple(given[2].values()), tuple(around[2].values())
     )
 
 
-def _outermost(modules: list[tuple[str, nn.Module]]) -> dict[str, nn.Module]:
-    inner = {id(child) for _, module in modules for child in module.modules() if child is not module}
-    outer = [(name, module) for name, module in modules if id(module) not in inner]
-    if len(outer) == 1:
-        return {"": outer[0][1]}
+_Found = tuple[dict[int, tuple[str, nn.Module]], dict[int, torch.optim.Optimizer], dict[int, Tensor]]
+
+
+def _sorted(pairs: Iterable[tuple[str, Any]]) -> _Found:
+    """Modules (with the names they came under), optimisers and tensors in named values, by identity."""
+    modules: dict[int, tuple[str, nn.Module]] = {}
+    optimizers: dict[int, torch.optim.Optimizer] = {}
+    tensors: dict[int, Tensor] = {}
+    for name, value in pairs:
+        for item in _flatten(value):
+            if isinstance(item, nn.Module):
+                modules.setdefault(id(item), (name, item))
+            elif isinstance(item, torch.optim.Optimizer):
+                optimizers.setdefault(id(item), item)
+            else:
+                tensors.setdefault(id(item), item)
+    return modules, optimizers, tensors
+
+
+def _prefixed(
+    given: dict[int, tuple[str, nn.Module]], around: dict[int, tuple[str, nn.Module]]
+) -> dict[str, nn.Module]:
+    """Outermost modules by prefix. The root, "", is the only one among the arguments, else the only one at all."""
+    found = {**around, **given}
+    inner = {id(child) for _, module in found.values() for child in module.modules() if child is not module}
+    outer = {key: pair for key, pair in found.items() if key not in inner}
+    among_arguments = [key for key in given if key in outer]
+    candidates = among_arguments or list(outer)
     named: dict[str, nn.Module] = {}
-    for name, module in outer:
-        while name in named:
-            name += "_"
-        named[name] = module
+    for key, (name, module) in outer.items():
+        prefix = "" if [key] == candidates else name or type(module).__name__
+        while prefix in named:
+            prefix += "_"
+        named[prefix] = module
     return named
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Tensors in a result: nested lists, tuples, mappings and dataclasses are looked into."""
+    return [item for item in _flatten(value) if isinstance(item, Tensor)]
 
 
 def _named_arguments(program: Callable[..., Any], args: tuple[Any, ...]) -> list[tuple[str, Any]]:
@@ -98,12 +117,18 @@ def _surroundings(program: Any) -> Iterator[tuple[str, Any]]:
 def _flatten(value: Any, depth: int = 0) -> Iterator[Any]:
     if isinstance(value, (Tensor, nn.Module, torch.optim.Optimizer)):
         yield value
-    elif depth < 4 and isinstance(value, Mapping):
-        for item in value.values():
+    elif depth < _DEPTH:
+        for item in islice(_items(value, depth), _WIDTH):
             yield from _flatten(item, depth + 1)
-    elif depth < 4 and isinstance(value, (list, tuple, set, frozenset)):
-        for item in value:
-            yield from _flatten(item, depth + 1)
-    elif inspect.isfunction(value) and depth < 2 and value.__closure__:
-        for _, item in _surroundings(value):
-            yield from _flatten(item, depth + 2)
+
+
+def _items(value: Any, depth: int) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return vars(value).values() if hasattr(value, "__dict__") else ()
+    if depth < 2 and inspect.isfunction(value) and value.__closure__:
+        return [item for _, item in _surroundings(value)]
+    return ()

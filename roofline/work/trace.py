@@ -18,7 +18,7 @@ from roofline.work.modules import ModuleScopes
 from roofline.work.record import Call as Call
 from roofline.work.record import Trace
 from roofline.work.recorder import Recorder
-from roofline.work.roots import Reach, reach
+from roofline.work.roots import Reach, reach, tensors_in
 from roofline.work.storage import Storages, total_bytes
 
 _TARGETS = ("cuda", "cpu")
@@ -85,8 +85,7 @@ def _run(
 
 def _backward(recorder: Recorder, output: Any) -> None:
     """Backward from every floating-point output that needs a gradient, each with a gradient of ones."""
-    leaves = torch.utils._pytree.tree_leaves(output)
-    outputs = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.requires_grad]
+    outputs = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
     if not outputs:
         raise UsageError("backward=True, but no output of the program needs a gradient.")
     with recorder.paused():

@@ -184,8 +184,7 @@ def flex_work(q: Tensor, k: Tensor, v: Tensor, block_mask: Any, products: tuple[
     """`products` per query-key pair of the blocks that `block_mask` (the op's tuple) keeps."""
     batch, heads, queries, keys = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
     pairs = batch * heads * queries * keys
-    counts = [t for t in (block_mask or ())[2:5] if isinstance(t, Tensor)] if block_mask is not None else []
-    if counts:
+    if any(isinstance(field, Tensor) for field in block_mask or ()):
         pairs = _kept_pairs(block_mask, batch * heads, queries, keys)
     return _work(
         1,
@@ -200,8 +199,9 @@ def flex_work(q: Tensor, k: Tensor, v: Tensor, block_mask: Any, products: tuple[
 
 def _kept_pairs(block_mask: Any, matrices: int, queries: int, keys: int) -> int:
     """Query-key pairs in the kept blocks, partial and full. Blocks cut off by the edge count what is there."""
-    q_block, k_block = (int(size) for size in block_mask[-3:-1])
-    partial_counts, partial_indices, full_counts, full_indices = block_mask[2:6]
+    q_block, k_block = [int(field) for field in block_mask if isinstance(field, int)][-2:]
+    fields = [field for field in block_mask if not isinstance(field, int)]
+    partial_counts, partial_indices, full_counts, full_indices = fields[:4]
     pairs = 0
     for counts, indices in ((partial_counts, partial_indices), (full_counts, full_indices)):
         if counts is None:
