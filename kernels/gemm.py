@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import cycle
+from itertools import cycle, product
 from math import isqrt, prod
 from typing import Any
 from weakref import WeakValueDictionary
@@ -134,15 +134,18 @@ def starts(ceiling: str, device: Device) -> tuple[Variant, ...]:
     pairs = [(8192, 8192), (4096, 4096)]
     pairs += [(near(s, a), near(s, b)) for s in (8192, 4096) for a, b in ((small, large), (large, small))]
     pairs += [(16384, 4096), (4096, 16384)]
-    shapes = [(4096, 4096, 4096), *((m, n, k) for (m, n), k in zip(pairs, cycle((8192, 4096, 16384)), strict=False))]
-    return tuple(variant(s) for s in dict.fromkeys(shapes) if _inside(lattice, s))
+    depths = cycle(k for k in (8192, 4096, 16384) if k in lattice["k"])
+    shapes = [(4096, 4096, 4096), *((m, n, k) for (m, n), k in zip(pairs, depths, strict=False))]
+    smallest = product(*(sizes[:1] for sizes in lattice.values()))
+    fitting: list[tuple[int, ...]] = [shape for shape in dict.fromkeys(shapes) if _inside(lattice, shape)]
+    return tuple(map(variant, fitting or smallest))
 
 
 def _inside(lattice: Mapping[str, tuple[int, ...]], shape: tuple[int, int, int]) -> bool:
     return all(size in lattice[axis] for size, axis in zip(shape, AXES, strict=True))
 
 
-def variant(shape: tuple[int, int, int]) -> Variant:
+def variant(shape: tuple[int, ...]) -> Variant:
     """The variant of a shape (m, n, k)."""
     return Variant(" x ".join(map(str, shape)), dict(zip(AXES, shape, strict=True)))
 
@@ -173,7 +176,7 @@ class Pool:
         ]
 
 
-_pools: WeakValueDictionary[tuple[str, int, int, int], Pool] = WeakValueDictionary()
+_pools: WeakValueDictionary[tuple[Any, ...], Pool] = WeakValueDictionary()
 
 
 def _pool(ceiling: str, arena: Arena, m: int, n: int, k: int) -> Pool:
@@ -184,7 +187,7 @@ def _pool(ceiling: str, arena: Arena, m: int, n: int, k: int) -> Pool:
     beyond_cache = _CACHES * (device.l2_bytes or 4 << 20)
     values = max(2 * side * depth, beyond_cache // _item_bytes(product.operand))
     results = max(side * side, beyond_cache // _item_bytes(product.result))
-    key = (ceiling, id(arena), values, results)
+    key = (ceiling, arena.torch_device, arena.zeros, values, results)
     pool = _pools.get(key)
     if pool is None:
         pool = Pool(arena.random((values,), product.operand), arena.empty((results,), product.result))
@@ -206,7 +209,7 @@ def prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
     product = PRODUCTS[ceiling]
     m, n, k = (variant.options[axis] for axis in AXES)
     k = near(round(k * scale), 64)
-    pool = _pool(ceiling, arena, m, n, k)
+    pool = _pool(ceiling, arena, m, n, variant.options["k"])
     operands = pool.operands(m, n, k)
     run = partial(_run, product, pool, operands)
     return Job(run, 2.0 * prod((m, n, k)), partial(_check, run, operands[0]), pool.values.nbytes)
