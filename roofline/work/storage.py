@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -172,8 +172,12 @@ def _span_bytes(tensor: Tensor) -> int:
 
 
 def total_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes of the distinct storages of `tensors`."""
-    sizes: Mapping[int, int] = {
-        part.untyped_storage()._cdata: part.untyped_storage().nbytes() for t in tensors for part in components(t)
-    }
+    """Bytes of the distinct storages of `tensors`; opaque ones have none and count by their elements."""
+    sizes: dict[int, int] = {}
+    for part in (part for tensor in tensors for part in components(tensor)):
+        if part.layout is torch.strided:
+            storage = part.untyped_storage()
+            sizes[storage._cdata] = storage.nbytes()
+        else:
+            sizes[-id(part)] = part.numel() * part.element_size()
     return sum(sizes.values())

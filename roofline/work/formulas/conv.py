@@ -80,8 +80,11 @@ def convolution(
     return Work(flops=_flops(product, x), product=product, attributes=attributes)
 
 
-@formula("mkldnn_convolution", "thnn_conv2d", "_slow_conv2d_forward", "slow_conv3d_forward", "_conv_depthwise2d",
-         "conv_depthwise3d", "slow_conv_dilated2d", "slow_conv_dilated3d", kind="conv")  # fmt: skip
+@formula(
+    "mkldnn_convolution", "mkldnn._convolution_pointwise", "thnn_conv2d", "_slow_conv2d_forward",
+    "slow_conv3d_forward", "_conv_depthwise2d", "conv_depthwise3d", "slow_conv_dilated2d", "slow_conv_dilated3d",
+    kind="conv",
+)  # fmt: skip
 def plain_convolution(x: Tensor, weight: Tensor, *rest: Any, output: Tensor) -> Work:
     """The library's own entry points: the same count, groups read off the weight."""
     groups = x.shape[1] // max(1, weight.shape[1])
@@ -123,3 +126,10 @@ def conv_tbc(x: Tensor, weight: Tensor, *_: Any, output: Tensor) -> Work:
     """Time x batch x channel convolution, weight (kernel, in, out)."""
     product = Product(1, output.shape[0] * output.shape[1], weight.shape[2], weight.shape[0] * weight.shape[1])
     return Work(flops=_flops(product, x), product=product, attributes={"groups": 1, "kernel": (weight.shape[0],)})
+
+
+@formula("torchvision.deform_conv2d", kind="conv")
+def deform_conv2d(x: Tensor, weight: Tensor, *rest: Any, output: Tensor) -> Work:
+    """Deformed sampling, then the products of an ordinary convolution: 2 x weight elements per output element."""
+    product = _implicit_gemm(_positions(output, weight), weight, x.shape[1] // weight.shape[1], False)
+    return Work(flops=_flops(product, x), product=product, attributes={"kernel": tuple(weight.shape[2:])})

@@ -84,8 +84,8 @@ def addr(added: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1) -> Work:
     return product_work(1, a.numel(), b.numel(), 1, a, b, read_bytes=_unread(beta))
 
 
-@formula("linear", kind="gemm")
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Work:
+@formula("linear", "mkldnn_linear", "mkldnn._linear_pointwise", kind="gemm")
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *_: Any) -> Work:
     """Every row of x (all axes but the last) with the (out x in) weight."""
     if x.is_nested:
         return product_work(1, x.numel() // max(1, weight.shape[-1]), weight.shape[0], weight.shape[-1], x, weight)

@@ -79,3 +79,14 @@ def test_functional_forms(trace, rand):
     assert trace(lambda x, w: w @ F.unfold(x, 3), rand(1, 3, 8, 8), rand(4, 27)).flops == 2 * 4 * 27 * 36
     assert trace(torch.conv_tbc, rand(10, 2, 3), rand(3, 3, 5), rand(5)).flops == 2 * 8 * 2 * 5 * 3 * 3
     assert trace(nn.Conv2d(3, 4, 3), rand(0, 3, 8, 8)).flops == 0
+
+
+def test_other_libraries_kernels(trace, rand):
+    from torch.utils import mkldnn
+
+    one = 2 * 4 * 36 * 3 * 9
+    opaque = mkldnn.to_mkldnn(nn.Conv2d(3, 4, 3).eval())
+    assert trace(lambda m, x: m(x.to_mkldnn()).to_dense(), opaque, rand(1, 3, 8, 8)).flops == one
+    torchvision = pytest.importorskip("torchvision")
+    deformed = torchvision.ops.DeformConv2d(3, 4, 3)
+    assert trace(deformed, rand(1, 3, 8, 8), rand(1, 2 * 9, 6, 6)).flops == one
