@@ -102,7 +102,8 @@ _PER_OUTPUT: tuple[tuple[Kind, int, str], ...] = (
     ("pool", 8, """
         upsample_bilinear2d upsample_linear1d upsample_trilinear3d upsample_bicubic2d grid_sampler_2d
         grid_sampler_3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_nearest_exact2d
-        _upsample_nearest_exact3d affine_grid_generator grid_sampler cudnn_grid_sampler torchvision.roi_align torchvision.roi_pool torchvision.ps_roi_align torchvision.ps_roi_pool
+        _upsample_nearest_exact3d affine_grid_generator grid_sampler cudnn_grid_sampler
+        torchvision.roi_align torchvision.roi_pool torchvision.ps_roi_align torchvision.ps_roi_pool
     """),
     ("pool", 1, """
         upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward
