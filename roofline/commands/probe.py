@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 )
 @click.option("--only", default="", metavar="NAME,…", help="What to measure, such as dram,fp32,sweeps.")
 @click.option("--zeros", is_flag=True, help="Measure arithmetic on zeros too: what random data cost in power.")
+@click.option("--audit", is_flag=True, help="Hold every claim against the GPU's counters (needs Nsight Compute).")
 @click.option("--out", type=click.Path(path_type=Path), help="Machine file (JSON); default: the user's data folder.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Figure of the roofline: .svg, .png or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print the machine file instead of a table.")
 def command(
-    device: str, effort: str, only: str, zeros: bool, out: Path | None, plot: Path | None, as_json: bool
+    device: str, effort: str, only: str, zeros: bool, audit: bool, out: Path | None, plot: Path | None, as_json: bool
 ) -> None:
     """Measure what this device can really do: bandwidths, arithmetic pipes, launch overhead.
 
@@ -50,7 +51,7 @@ def command(
     machines = []
     for name in devices:
         keep = partial(_keep, _numbered(out, name, several), _numbered(plot, name, several), as_json)
-        machines.append(_probe(name, effort, wanted, zeros, keep))
+        machines.append(_probe(name, effort, wanted, zeros, audit, keep))
     if several and not as_json:
         from roofline.report.devices import devices_table
         from roofline.report.text import show
@@ -58,7 +59,9 @@ def command(
         show(devices_table(devices, machines))
 
 
-def _probe(device: str, effort: str, only: list[str], zeros: bool, keep: Callable[[Machine], None]) -> Machine:
+def _probe(
+    device: str, effort: str, only: list[str], zeros: bool, audit: bool, keep: Callable[[Machine], None]
+) -> Machine:
     from roofline.measure.run import ProbeInterrupted, probe
     from roofline.report.progress import progress
 
@@ -69,8 +72,21 @@ def _probe(device: str, effort: str, only: list[str], zeros: bool, keep: Callabl
         with suppress(MissingCeiling):  # too early for a figure
             keep(stop.machine)
         raise
+    if audit:
+        machine = _audited(machine, device, keep)
     keep(machine)
     return machine
+
+
+def _audited(machine: Machine, device: str, keep: Callable[[Machine], None]) -> Machine:
+    from roofline.measure.ncu import audited
+
+    click.echo("Auditing by counters; this takes a minute or two.", err=True)
+    try:
+        return audited(machine, device)
+    except KeyboardInterrupt:
+        keep(machine)
+        raise
 
 
 def _keep(out: Path | None, plot: Path | None, as_json: bool, machine: Machine) -> None:
@@ -83,9 +99,12 @@ def _keep(out: Path | None, plot: Path | None, as_json: bool, machine: Machine) 
     if as_json:
         click.echo(saved.read_text())
     else:
+        from roofline.report.audits import audit_table
         from roofline.report.text import machine_table, show
 
         show(machine_table(machine))
+        if machine.audits:
+            show(audit_table(machine))
     click.echo(f"Machine file: {saved}", err=as_json)
     if plot:
         from roofline.report.figure import save_machine_figure

@@ -8,7 +8,8 @@ import pytest
 from roofline import cli
 from roofline.errors import DeviceError
 from roofline.machine import file
-from roofline.measure import devices, run
+from roofline.machine.record import CounterAudit
+from roofline.measure import devices, ncu, run
 
 from ..measure.fake import BRIEF, Behaviour, FakeBench
 
@@ -176,3 +177,32 @@ def test_help_documents_options_and_exit_codes(bench, probe):
     assert code == 0
     for text in ("--device", "--effort", "--only", "--out", "--plot", "--json", "Exit codes", "130"):
         assert text in out, text
+
+
+def test_an_audit_that_is_not_possible_says_why_and_keeps_the_rest(bench, probe, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(ncu, "_PLACES", ())
+    code, out, err = probe("--audit", "--out", tmp_path / "toy.json")
+    assert code == 0 and "Auditing" in err
+    assert "not audited by counters: Nsight Compute (ncu) is not installed" in out
+    assert file.load(tmp_path / "toy.json").get("fp32") is not None
+
+
+def test_an_audit_is_printed_and_kept(bench, probe, tmp_path, monkeypatch):
+    found = CounterAudit(
+        ceiling="fp32", variant="cupy: 8 chains", quantity="flops", counters=("ffma.sum",), claimed=1e9,
+        counted=1e9, ratio=1.0, ok=True, tolerance=0.005,
+    )  # fmt: skip
+    monkeypatch.setattr(ncu, "audit", lambda machine, device: (found,))
+    code, out, _ = probe("--audit", "--out", tmp_path / "toy.json")
+    assert code == 0 and "claims against counters" in out
+    assert file.load(tmp_path / "toy.json").audits == (found,)
+
+
+def test_an_interrupted_audit_keeps_what_was_measured(bench, probe, tmp_path, monkeypatch):
+    def interrupted(machine, device):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ncu, "audit", interrupted)
+    code, _, _ = probe("--audit", "--out", tmp_path / "toy.json")
+    assert code == 130 and file.load(tmp_path / "toy.json").get("fp32") is not None
