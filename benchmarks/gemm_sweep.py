@@ -3,8 +3,8 @@
     python benchmarks/gemm_sweep.py --dtypes bf16 fp8 --seconds 100
 
 A power limit makes rates depend on what ran before: a shape that follows an idle moment or a light one runs up to
-15 % faster than the same shape in a hot device. So a reference shape runs before each shape, for longer than the shape
-itself: it sets the clock, and the ratio of the shape's rate to that of the reference just before is what compares.
+15 % faster than the same shape in a hot device. So a reference shape runs before and after each shape, for longer than
+the shape itself: it sets the clock, and the ratio of the shape's rate to that of the reference is what compares.
 Shapes come in random order, so that a run which is broken off is a fair sample of the lattice, and twice, which shows
 the noise. At the end the best are measured in turns, which decides, and each for a while alone, with clock and watts.
 Needs a CUDA GPU to itself.
@@ -75,9 +75,11 @@ class Sweep:
         """The rate of a shape over that of the reference, at the clock that the reference sets."""
         job = self.job(shape)
         self.bench.time(job, 1)  # loads the library's kernel
-        reference = self.rate(self._reference_job, REFERENCE_S)
+        before = self.rate(self._reference_job, REFERENCE_S)
+        rate = self.rate(job, SHAPE_S)
+        reference = (before + self.rate(self._reference_job, SHAPE_S)) / 2
         self.references.append(reference)
-        return self.rate(job, SHAPE_S) / reference
+        return rate / reference
 
     def settle(self) -> float:
         """The rate of the reference shape in a hot device."""

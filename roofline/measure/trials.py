@@ -1,8 +1,8 @@
 """Tries the variants of microkernels briefly: all that are written down, or those that a guided search proposes.
 
 Under a power limit a rate depends on what ran before: after a light load the same product is up to 15 % faster. So a
-search runs its first point before every other one, for longer than that one itself: it sets the clock, and the rate
-over that of the first point just before is what compares. The best are then timed in turns, longer.
+search runs its first point before and after every other one, for longer than that one itself: it sets the clock, and
+the rate over that of the first point at the same time is what compares. The best are then timed in turns, longer.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ class _Trials:
             return None
         self._bench.time(job, 1)  # loads the library's kernel
         before = self._hot(first.job, self._effort.trial_s / 2, first.value)
-        return self._hot(job, self._effort.trial_s / 4, first.value) * first.value / before
+        value = self._hot(job, self._effort.trial_s / 4, first.value)
+        after = self._hot(first.job, self._effort.trial_s / 4, first.value)
+        return value * first.value / ((before + after) / 2)
 
     def _hot(self, job: Job, seconds: float, expected: float) -> float:
         """Rate in the second half of about so many seconds of launches at the expected rate."""
