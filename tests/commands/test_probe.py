@@ -90,7 +90,8 @@ def test_only_names_and_groups(bench, probe, tmp_path):
 
 def test_all_devices_have_a_file_each(bench, probe, tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "visible_devices", lambda: ("cuda:0", "cuda:1"))
-    code, *_ = probe("--device", "all", "--out", tmp_path / "toy.json", "--plot", tmp_path / "toy.svg")
+    code, out, _ = probe("--device", "all", "--out", tmp_path / "toy.json", "--plot", tmp_path / "toy.svg")
+    assert "All devices" in out and "No ceiling is more than 3 % from the median" in out
     assert (code, bench.opened) == (0, ["cuda:0", "cuda:1"])
     assert {p.name for p in tmp_path.glob("toy*")} == {f"toy-cuda{i}.{x}" for i in "01" for x in ("json", "svg")}
 
@@ -99,6 +100,13 @@ def test_all_of_one_device_keeps_the_name(bench, probe, tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "visible_devices", lambda: ("cpu",))
     assert probe("--device", "all", "--out", tmp_path / "toy.json")[0] == 0
     assert bench.opened == ["cpu"] and (tmp_path / "toy.json").exists()
+
+
+def test_zeros_beside_random_data(bench, probe, tmp_path):
+    bench.behaviours["fp32", "cupy"] = {"8 chains": Behaviour(2.5e12, zeros=2.6e12)}
+    code, out, _ = probe("--zeros", "--only", "fp32", "--out", tmp_path / "toy.json")
+    assert code == 0 and "on zeros" in out and "2.6 TFLOP/s" in out
+    assert file.load(tmp_path / "toy.json").ceiling("fp32").measurement.zeros == pytest.approx(2.6e12)
 
 
 # --- refused before anything is measured ---

@@ -108,3 +108,13 @@ def test_values_keep_moving(ceiling):
     before, after = fma.reference(x, 1000), fma.reference(x, 1001)
     assert before.isfinite().all() and before.abs().max() < 10
     assert ((after - before).abs() > 1e-4).float().mean() > 0.4
+
+
+@pytest.mark.parametrize("ceiling", PIPES)
+def test_on_zeros_nothing_ever_changes(emulate, cpu_arena, ceiling):
+    launches = emulate(fma)
+    arena = cpu_arena()
+    with arena.filled(zeros=True):
+        prepared(ceiling, VARIANTS[0], arena).run(0)
+    ((_, _, (x0, _, _, b, *_)),) = launches
+    assert not x0.any() and value(b, ceiling) == 0
