@@ -9,7 +9,7 @@ from math import inf
 from roofline.errors import BackendUnavailable, CheckFailed, RooflineError
 from roofline.kernels.microkernel import Job, Microkernel
 from roofline.machine.ceilings import BY_NAME
-from roofline.machine.record import Ceiling, Health, Measurement, Trial, Unit
+from roofline.machine.record import Ceiling, Health, Measurement, Trial
 from roofline.measure import limits
 from roofline.measure.bench import Bench
 from roofline.measure.statistics import median, median_interval
@@ -21,11 +21,6 @@ _BURST_LAUNCHES = 8
 _POWER_LIMITED = ("tensor", "vector", "gemm", "conv")
 _FLAT_AT = 0.5
 """The share of the work at which time is compared with the full work."""
-
-
-def better(unit: Unit, a: float, b: float) -> bool:
-    """Whether a is the better ceiling: the higher rate or the shorter time."""
-    return a < b if unit == "s" else a > b
 
 
 def measure_ceiling(bench: Bench, kernels: Sequence[Microkernel], effort: Effort) -> Ceiling:

@@ -46,15 +46,21 @@ class Behaviour:
     buffer_bytes: int = 0
     zeros: float = 0.0
     """Rate on operands that are all zero."""
+    x: float = 0.0
+    """Where on a sweep it lies."""
 
 
 class FakeBench:
-    """`behaviours`: (ceiling, backend) → variant name → Behaviour. Every request is kept in `requests`."""
+    """`behaviours`: (ceiling, backend) → variant name → Behaviour. Every request is kept in `requests`.
+
+    With a third word, "bytes" or "flops_per_byte", in the key the variants are points of a sweep. With `axes` (m, n)
+    the variants "m x n" are a lattice that is searched from `starts` on.
+    """
 
     def __init__(
-        self, behaviours, device=TOY, health=None, unusable=None, warnings=(), compile_raises=None
+        self, behaviours, device=TOY, health=None, unusable=None, warnings=(), compile_raises=None, axes=None, starts=()
     ):
-        self.behaviours, self.device = behaviours, device
+        self.behaviours, self.device, self.axes, self.starts = behaviours, device, axes, starts
         self.software, self.environment, self.warnings = {"toy": "1"}, {"TOY": "set"}, list(warnings)
         self.health = health or Health(clock_hz=1e9, memory_clock_hz=1e9, samples=3)
         self.unusable_backends, self.compile_raises = unusable or {}, compile_raises
@@ -62,13 +68,19 @@ class FakeBench:
         self._timed, self._samples = Counter(), count()
 
     def microkernels(self):
+        axes = self.axes and (lambda device: dict(zip("mn", self.axes, strict=True)))
         return tuple(
-            Microkernel(ceiling, backend, self._variants(ceiling, backend), None, 1e-3)
-            for ceiling, backend in self.behaviours
-        )
+            Microkernel(
+                ceiling, backend, partial(self._variants, (ceiling, backend, *sweep)), None, 1e-3, axes=axes,
+                sweep=sweep[0] if sweep else None, bandwidth="dram_read",
+            )
+            for ceiling, backend, *sweep in self.behaviours
+        )  # fmt: skip
 
-    def _variants(self, ceiling, backend):
-        return lambda device: tuple(Variant(name) for name in self.behaviours[ceiling, backend])
+    def _variants(self, key, device):
+        if self.axes:
+            return tuple(Variant(" x ".join(map(str, p)), dict(zip("mn", p, strict=True))) for p in self.starts)
+        return tuple(Variant(name, x=behaviour.x) for name, behaviour in self.behaviours[key].items())
 
     def unusable(self, kernel):
         return self.unusable_backends.get(kernel.backend)
@@ -83,7 +95,8 @@ class FakeBench:
 
     def prepare(self, kernel, variant, scale, zeros=False):
         self.requests.append(("prepare", kernel.ceiling, variant.name, scale))
-        behaviour = self.behaviours[kernel.ceiling, kernel.backend][variant.name]
+        key = (kernel.ceiling, kernel.backend, *([kernel.sweep] if kernel.sweep else []))
+        behaviour = self.behaviours[key][variant.name]
         if zeros:
             behaviour = replace(behaviour, rate=behaviour.zeros)
         if behaviour.prepare_raises:

@@ -123,3 +123,18 @@ def test_integers_are_uniform():
 def test_unwritten_output_shows():
     assert arena().empty((2, 3), "float16").isnan().all()
     assert (arena().empty((2, 3), "int32") == -(2**31)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int32"])
+def test_zeros_for_once(dtype):
+    made = arena()
+    with made.filled(zeros=True):
+        assert (made.random((50,), dtype) == 0).all() and made.random((50,), dtype).dtype == getattr(torch, dtype)
+    assert (made.random((50,), dtype) != 0).any()
+
+
+def test_zeros_end_with_a_failure():
+    made = arena()
+    with pytest.raises(RuntimeError), made.filled(zeros=True):
+        raise RuntimeError
+    assert not made.zeros

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import BackendUnavailable, CheckFailed, OutOfDeviceMemory
 from roofline.machine.record import Health
-from roofline.measure.ceiling import measure_ceiling, rate
+from roofline.measure.ceiling import measure_ceiling
 from roofline.measure.stopping import StoppingRule
 
 from .fake import BRIEF, FP32_LIMIT, TOY, Behaviour, FakeBench
@@ -176,7 +176,8 @@ def test_the_clock_that_the_sms_counted_is_believed_rather_than_the_sensor():
 
 
 def test_throttling_is_flagged():
-    assert flags({"a": GOOD}, health=Health(clock_hz=1e9, throttle=("SwPowerCap",))) == ("clock held back: the board is at its power limit",)
+    found = flags({"a": GOOD}, health=Health(clock_hz=1e9, throttle=("SwPowerCap",)))
+    assert found == ("clock held back: the board is at its power limit",)
 
 
 def test_time_that_does_not_scale_is_flagged():
@@ -228,6 +229,21 @@ def test_no_burst_without_a_rest():
     assert found.measurement.burst is None and bench.rests == []
 
 
+# --- operands that are all zero ---
+
+
+@pytest.mark.parametrize(("ceiling", "has"), [("fp32", True), ("tensor_tf32", True), ("dram_read", False)])
+def test_arithmetic_is_measured_once_more_on_zeros_if_asked(ceiling, has):
+    behaviour = Behaviour(2e11, work=1e8, zeros=2.4e11)
+    found = measure({"a": behaviour}, ceiling, replace(BRIEF, zeros=True))[0]
+    assert found.value == pytest.approx(2e11)
+    assert found.measurement.zeros == (pytest.approx(2.4e11) if has else None)
+
+
+def test_zeros_are_not_measured_unless_asked():
+    assert measure({"a": replace(GOOD, zeros=3e12)})[0].measurement.zeros is None
+
+
 # --- limits of time ---
 
 
@@ -244,8 +260,3 @@ def test_a_width_that_no_timer_resolves_ends_with_the_budget():
     effort = replace(BRIEF, stopping=StoppingRule(0.0, 0.01, 0.05))
     noisy = replace(GOOD, noise=lambda sample: 1 + 1e-9 * (sample % 2))
     assert not measure({"a": noisy}, effort=effort)[0].measurement.converged
-
-
-def test_rates_and_times():
-    assert rate("bytes_per_s", 100.0, 2.0) == 50.0
-    assert rate("s", 100.0, 2.0) == 0.02
