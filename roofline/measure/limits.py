@@ -38,6 +38,18 @@ _SAME_AS = {
     "tensor_fp8_e5m2": "tensor_fp8_e4m3",
 }
 _ACCUMULATES_FP32 = ("tensor_fp16_fp32", "tensor_bf16_fp32", "tensor_tf32", "tensor_fp8_e4m3", "tensor_fp8_e5m2")
+_LIBRARY_PIPES = {
+    "gemm_fp16": ("tensor_fp16_fp32",),
+    "gemm_bf16": ("tensor_bf16_fp32",),
+    "gemm_tf32": ("tensor_tf32",),
+    "gemm_fp32": ("fp32",),
+    "gemm_fp64": ("tensor_fp64", "fp64"),
+    "gemm_fp8": ("tensor_fp8_e4m3",),
+    "gemm_int8": ("tensor_int8",),
+    "conv_fp16_nchw": ("tensor_fp16_fp32",),
+    "conv_fp16_channels_last": ("tensor_fp16_fp32",),
+}
+"""Pipes that a library's product runs on: the fastest that there is."""
 SHARED_BYTES_PER_CLOCK_AND_SM = 128
 DATA_RATE = 2
 """Transfers per pin and clock of the memory clock that drivers report (HBM, GDDR5 to GDDR7 alike)."""
@@ -57,6 +69,8 @@ _REASONS = {
 
 def per_clock_and_sm(device: Device, ceiling: str) -> float | None:
     """Flops per clock and SM of a pipe; None if the architecture is not in the table, 0 if it lacks the pipe."""
+    if ceiling in _LIBRARY_PIPES:
+        return max(per_clock_and_sm(device, pipe) or 0 for pipe in _LIBRARY_PIPES[ceiling]) or None
     row = _PER_CLOCK_AND_SM.get(device.compute_capability or "")
     column = _SAME_AS.get(ceiling, ceiling)
     if row is None or column not in _COLUMNS:

@@ -87,9 +87,27 @@ def test_dram_is_limited_by_its_pins(direction):
     assert limits.limit(device, f"dram_{direction}", Health(memory_clock_hz=1.6005e9))[0] == pytest.approx(bound / 2)
 
 
-@pytest.mark.parametrize("ceiling", ["l2_read", "latency_l2", "launch_eager", "gemm_fp16", "conv_fp16_nchw"])
+@pytest.mark.parametrize("ceiling", ["l2_read", "latency_l2", "launch_eager"])
 def test_ceilings_without_a_limit_per_clock(ceiling):
     assert limits.limit(TOY, ceiling, Health()) is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "ceiling", "rate"),
+    [
+        ("9.0", "gemm_bf16", 4096),
+        ("9.0", "gemm_fp8", 8192),
+        ("9.0", "gemm_fp64", 256),  # by the tensor pipe
+        ("8.6", "gemm_fp64", 4),  # which this one lacks
+        ("8.6", "gemm_fp8", None),
+        ("7.5", "gemm_bf16", None),
+        ("9.0", "conv_fp16_channels_last", 4096),
+    ],
+)
+def test_a_library_s_product_is_limited_by_its_fastest_pipe(capability, ceiling, rate):
+    # TOY: 10 SMs at 1 GHz.
+    bound = limits.limit(replace(TOY, compute_capability=capability), ceiling, Health())
+    assert (bound and bound[0]) == (rate and rate * 10 * 1e9)
 
 
 @pytest.mark.parametrize(
