@@ -11,6 +11,7 @@ from torch import Tensor
 
 from roofline.work.formulas.attention import BACKWARD, attention_work
 from roofline.work.fused import Fused, run_as_one
+from roofline.work.operators import take_apart
 from roofline.work.recorder import Recorder
 
 _OPS = {
@@ -30,13 +31,13 @@ def intercepted(recorder: Recorder, attention: str) -> dict[str, Callable[..., A
         is_causal: bool = False, **kwargs: Any,
     ) -> Tensor:  # fmt: skip
         if q.is_nested:
-            return func.decompose(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
+            return take_apart(func, q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
         backend = choose(q, k, v, attn_mask, dropout_p, is_causal, recorder.target, attention)
         if (q.is_cuda and attention == "auto") or (q.is_cpu and backend == "cpu"):
-            return func.decompose(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
+            return take_apart(func, q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
         if q.is_cuda or backend == "math":
             with torch.nn.attention.sdpa_kernel(_enum(backend)):
-                return func.decompose(q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
+                return take_apart(func, q, k, v, attn_mask, dropout_p, is_causal, **kwargs)
         return _as_one(recorder, backend, func, q, k, v, attn_mask, dropout_p, is_causal, kwargs)
 
     return {"scaled_dot_product_attention": sdpa}
@@ -103,7 +104,7 @@ def _as_one(
         if q.is_meta:
             return (like_kernel.requires_grad_(q.requires_grad),)
         with torch.nn.attention.sdpa_kernel(_HERE):
-            found = func.decompose(q, k, v, mask, dropout_p, causal, **kwargs)
+            found = take_apart(func, q, k, v, mask, dropout_p, causal, **kwargs)
         return (found if found.stride() == like_kernel.stride() else like_kernel.copy_(found),)
 
     facts: dict[str, Any] = {

@@ -17,6 +17,7 @@ from roofline.work import flex as flex_ops
 from roofline.work import recurrent as recurrent_ops
 from roofline.work.control import plain_control_flow, replacing
 from roofline.work.launches import watching_triton
+from roofline.work.operators import take_apart
 from roofline.work.recorder import Recorder
 
 _KEYS = ("AutogradCPU", "AutogradMeta", "AutogradCUDA")
@@ -53,7 +54,7 @@ def _handler(recorder: Recorder, func: Any, maker: Callable[..., Any]) -> Callab
     def handler(*args: Any, **kwargs: Any) -> Any:
         outside = recorder.is_paused or torch._C._len_torch_dispatch_stack() == 0
         if outside or torch._C._functorch.peek_interpreter_stack() is not None:
-            return func.decompose(*args, **kwargs)
+            return take_apart(func, *args, **kwargs)
         return maker(func, *args, **kwargs)
 
     return handler
@@ -64,8 +65,8 @@ def _matmul(recorder: Recorder) -> Callable[..., Any]:
 
     def matmul(func: Any, a: Tensor, b: Tensor) -> Tensor:
         if a.is_nested or b.is_nested or a.dim() < 3 or b.dim() < 3 or a.shape[:-2] == b.shape[:-2]:
-            return func.decompose(a, b)
+            return take_apart(func, a, b)
         with recorder.merging_copies():
-            return func.decompose(a, b)
+            return take_apart(func, a, b)
 
     return matmul

@@ -103,3 +103,8 @@ def _is_composite(func: Any) -> bool:
     if func.namespace == "prim":  # known to the interpreter only, not to the dispatcher
         return False
     return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+
+
+def take_apart(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run a composite op as the ops it is made of, by its C++ kernel: torch's Python decompositions may differ."""
+    return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)

@@ -17,7 +17,7 @@ from roofline.work import registry
 from roofline.work.control import dense_kernel, run_control_flow
 from roofline.work.guard import Guard
 from roofline.work.modules import ModuleScopes, Scope
-from roofline.work.operators import Operator, describe
+from roofline.work.operators import Operator, describe, take_apart
 from roofline.work.pipes import pipe_of
 from roofline.work.record import Access, Call, Kind, Phase
 from roofline.work.registry import Work
@@ -79,7 +79,7 @@ class Recorder(TorchDispatchMode):
         if operator.composite and not _any_nested(args):
             with self:
                 replacement = self.intercepted.get(func)
-                return replacement(*args, **kwargs) if replacement else func.decompose(*args, **kwargs)
+                return replacement(*args, **kwargs) if replacement else take_apart(func, *args, **kwargs)
         if not operator.moves:
             result = func(*args, **kwargs)
             if operator.factory:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from roofline.work.formulas.recurrent import rnn_backward_work, rnn_work
 from roofline.work.fused import Fused, run_as_one
+from roofline.work.operators import take_apart
 from roofline.work.recorder import Recorder
 
 _CELLS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -55,7 +56,7 @@ def _as_one(
     states, weights = _states(hx), list(params)
     op = _target_op(recorder, cell, x, weights)
     if op is None or cells == 0:
-        return func.decompose(*(x, hx, params, *rest) if batch_sizes is None else (x, batch_sizes, hx, params, *rest))
+        return take_apart(func, *(x, hx, params, *rest) if batch_sizes is None else (x, batch_sizes, hx, params, *rest))
 
     def run(x: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
         state, params = list(others[: len(states)]), list(others[len(states) :])
@@ -63,8 +64,8 @@ def _as_one(
             return _shapes_only(x, state, bidirectional, x.requires_grad or any(t.requires_grad for t in others))
         given = state if isinstance(hx, (list, tuple)) else state[0]
         return tuple(
-            func.decompose(
-                *(x, given, params, *rest) if batch_sizes is None else (x, batch_sizes, given, params, *rest)
+            take_apart(
+                func, *(x, given, params, *rest) if batch_sizes is None else (x, batch_sizes, given, params, *rest)
             )
         )
 
