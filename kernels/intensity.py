@@ -145,10 +145,10 @@ def reference(ceiling: str, variant: Variant, x: Any, rounds: int) -> Any:
     blocks, vectors, threads, items = x.shape
     groups = x.view(blocks, vectors, threads, -1, lanes(ceiling)).permute(1, 3, 0, 2, 4)
     chains = groups.reshape(-1, blocks, threads, lanes(ceiling))
-    fmas = variant.options["FMAS"]
-    done = [fma.reference(chain, rounds * len(range(i, fmas, len(chains)))) for i, chain in enumerate(chains)]
-    y = torch.stack(done).view(vectors, -1, blocks, threads, lanes(ceiling)).permute(2, 0, 3, 1, 4)
-    return y.reshape(blocks, vectors, threads, items)
+    each, more = divmod(variant.options["FMAS"], len(chains))  # the first `more` chains get one more
+    done = fma.reference(chains, rounds * each)
+    done = torch.cat((fma.reference(done[:more], rounds), done[more:])).view(vectors, -1, blocks, threads, lanes(ceiling))
+    return done.permute(2, 0, 3, 1, 4).reshape(blocks, vectors, threads, items)
 
 
 def prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
