@@ -147,7 +147,8 @@ def reference(ceiling: str, variant: Variant, x: Any, rounds: int) -> Any:
     chains = groups.reshape(-1, blocks, threads, lanes(ceiling))
     each, more = divmod(variant.options["FMAS"], len(chains))  # the first `more` chains get one more
     done = fma.reference(chains, rounds * each)
-    done = torch.cat((fma.reference(done[:more], rounds), done[more:])).view(vectors, -1, blocks, threads, lanes(ceiling))
+    done = torch.cat((fma.reference(done[:more], rounds), done[more:]))
+    done = done.view(vectors, -1, blocks, threads, lanes(ceiling))
     return done.permute(2, 0, 3, 1, 4).reshape(blocks, vectors, threads, items)
 
 
