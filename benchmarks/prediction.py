@@ -2,10 +2,10 @@
 
     python benchmarks/prediction.py [--quick]
 
-Tables: leave-one-GPU-out and leave-one-architecture-out on the published throughputs, pairs ordered right, the interval's
-coverage, two baselines (plain data-sheet roofline; with one efficiency per resource), RTX 3090 against A40, ablations,
-other published tables (timm on a 3090, training on both), the H200's networks left out in turn and its kernel classes,
-sensitivity to what nobody published. `--quick` leaves out the H200.
+Tables: leave-one-GPU-out and leave-one-architecture-out on the published throughputs, pairs ordered right, coverage
+of the interval, two baselines (plain data-sheet roofline; with one efficiency per resource), RTX 3090 against A40,
+sensitivity to what nobody published, ablations, other published tables (timm on a 3090, training on both), the H200's
+networks left out in turn and its kernel classes. `--quick` leaves out the H200.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def per_gpu(points: Sequence[Point], errors: np.ndarray) -> None:
     print(f"{'':14}" + "".join(f"{m.split('_')[0]:>10} {p}" for m, p in WORKLOADS))
     table = {point.label: error for point, error in zip(points, errors, strict=True)}
     for gpu in gpus(points):
-        print(f"{gpu:14}" + "".join(f"{np.exp(table[gpu, *w]) - 1:>+15.1%}" for w in WORKLOADS))
+        print(f"{gpu:14}" + "".join(f"{np.exp(table[(gpu, *w)]) - 1:>+15.1%}" for w in WORKLOADS))
 
 
 def story(points: Sequence[Point], errors: np.ndarray, constants: Constants) -> None:
@@ -111,10 +111,10 @@ def story(points: Sequence[Point], errors: np.ndarray, constants: Constants) -> 
     found = {p.label: p for p in points}
     print(f"{'RTX 3090 / A40':30}{'published':>10}{'roofline':>10}{'held out':>10}{'shipped':>10}")
     for w in WORKLOADS:
-        a, b = found["RTX 3090", *w], found["A40", *w]
+        a, b = found[("RTX 3090", *w)], found[("A40", *w)]
         plain = roofline_seconds(b.demand, b.machine) / roofline_seconds(a.demand, a.machine)
         ours = seconds(b, constants) / seconds(a, constants)
-        unseen = held["A40", *w] / held["RTX 3090", *w]
+        unseen = held[("A40", *w)] / held[("RTX 3090", *w)]
         print(f"{' '.join(w):30}{b.seconds / a.seconds:10.3f}{plain:10.3f}{unseen:10.3f}{ours:10.3f}")
 
 
