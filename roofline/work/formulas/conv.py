@@ -133,3 +133,10 @@ def deform_conv2d(x: Tensor, weight: Tensor, *rest: Any, output: Tensor) -> Work
     """Deformed sampling, then the products of an ordinary convolution: 2 x weight elements per output element."""
     product = _implicit_gemm(_positions(output, weight), weight, x.shape[1] // weight.shape[1], False)
     return Work(flops=_flops(product, x), product=product, attributes={"kernel": tuple(weight.shape[2:])})
+
+
+@formula("torchvision._deform_conv2d_backward", kind="conv")
+def deform_conv2d_backward(grad: Tensor, x: Tensor, weight: Tensor, *_: Any) -> Work:
+    """Gradients of the sampled columns and of the weight, always both: twice the forward."""
+    forward = deform_conv2d(x, weight, output=grad)
+    return Work(flops=2 * forward.flops, product=forward.product, attributes=forward.attributes)

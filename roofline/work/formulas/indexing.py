@@ -66,7 +66,10 @@ def index(source: Tensor, indices: Any, *_: Any, output: Tensor) -> Work:
     return Work(read_bytes={0: min(_whole(source), _whole(output))})
 
 
-@formula("embedding_dense_backward", "embedding_backward", "_embedding_bag_dense_backward", kind="scatter")
+@formula(
+    "embedding_dense_backward", "embedding_backward", "_embedding_bag_backward", "_embedding_bag_dense_backward",
+    kind="scatter",
+)  # fmt: skip
 def embedding_backward(grad: Tensor, *_: Any, output: Tensor) -> Work:
     """Every incoming row is added to its row of the table's dense gradient."""
     return Work(elementwise_flops=grad.numel())

@@ -102,14 +102,28 @@ def linear_backward(x: Tensor, grad: Tensor, weight: Tensor, output_mask: list[b
 
 @formula("_trilinear", kind="gemm")
 def trilinear(
-    i1: Tensor, i2: Tensor, i3: Tensor, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, *_: Any
-) -> Work:
-    """Sum over i1 x i2 x i3 broadcast to one shape (`nn.Bilinear`): x1 W as a product, its result times x2.
+    i1: Tensor, i2: Tensor, i3: Tensor, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1
+) -> Work:  # fmt: skip
+    """Sum over i1 x i2 x i3 broadcast to one shape (`nn.Bilinear` and its gradients) as two products.
 
-    For inputs (N, I), (N, J) and weight (O, I, J): N O J sums of I products, then N O sums of J products.
+    First i1 x i2, summed over what i3 lacks; then the result x i3. Inputs (N, I), (N, J) and a weight (O, I, J):
+    N O J sums of I products, then N O sums of J. The unrolled axis is looped over and never summed inside a product.
     """
-    n, o, i, j = i1.shape[0], i2.shape[0], i1.shape[-1], i3.shape[-1]
-    return Work(flops=2 * n * o * j * (i + 1) * (4 if i1.is_complex() else 1), product=Product(1, n, o * j, i))
+    first, second, third = _axes(i1, expand1), _axes(i2, expand2), _axes(i3, expand3)
+    inner = {**first, **second}
+    kept = {axis: size for axis, size in inner.items() if axis == unroll_dim or axis in third or axis not in sumdim}
+    scale = 8 if i1.is_complex() else 2
+    m, n = prod(inner[axis] for axis in kept if axis in first), prod(inner[a] for a in kept if a not in first)
+    return Work(
+        flops=scale * (prod(inner.values()) + prod({**kept, **third}.values())),
+        product=Product(1, m, n, prod(size for axis, size in inner.items() if axis not in kept)),
+    )
+
+
+def _axes(tensor: Tensor, expanded: Any) -> dict[int, int]:
+    """Position and size of the tensor's axes in the common shape, where it has none at the `expanded` places."""
+    positions = (axis for axis in range(tensor.dim() + len(expanded)) if axis not in expanded)
+    return dict(zip(positions, tensor.shape, strict=True))
 
 
 @formula("_euclidean_dist", kind="gemm")
