@@ -87,7 +87,10 @@ def _at_clock(
 
 
 def _norm(p: float, *parts: np.ndarray) -> np.ndarray:
-    return sum((part**p for part in parts), start=np.zeros(1)) ** (1 / p)
+    """(sum of part^p)^(1/p), scaled by the largest part so that no power underflows."""
+    parts = tuple(np.broadcast_arrays(*parts))
+    top = np.maximum(np.max(parts, axis=0), 1e-300)
+    return top * sum(((part / top) ** p for part in parts), start=np.zeros(1)) ** (1 / p)
 
 
 def _l2_bytes(demand: Demand, machine: Hardware) -> np.ndarray:

@@ -208,7 +208,8 @@ def _terms(found: Times, asked: Demand, overlap: float) -> dict[str, np.ndarray]
     """
     product = np.isin(asked.equation, ("product", "attention"))
     parts = np.stack([found.math, found.l2, found.dram, np.broadcast_to(found.issue, found.math.shape)])
-    power = np.where(product, parts**overlap, parts == parts.max(axis=0))
+    top = np.maximum(parts.max(axis=0), 1e-300)
+    power = np.where(product, (parts / top) ** overlap, parts == top)
     weights = power / np.maximum(power.sum(axis=0), 1e-300)
     inner = found.kernel - found.launch - found.layout
     names = ("math", "l2", "dram", "issue")
