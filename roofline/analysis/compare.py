@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import exp, log
+from math import exp, hypot, log
 
 from roofline.analysis.attribution import attribute
 from roofline.analysis.constants import Calibration
@@ -49,6 +49,12 @@ class Comparison:
     def ratio(self) -> float:
         """Predicted speed of `a` over `b`."""
         return self.b.seconds / self.a.seconds
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Low and high of the ratio: the two predictions err independently, so their log-widths add in quadrature."""
+        half = hypot(log(self.a.high_s / self.a.seconds), log(self.b.high_s / self.b.seconds))
+        return self.ratio * exp(-half), self.ratio * exp(half)
 
     @property
     def observed_ratio(self) -> float | None:
@@ -163,7 +169,7 @@ def sentences(comparison: Comparison) -> Iterable[str]:
     """The text, sentence by sentence."""
     a, b, ratio = comparison.a.machine, comparison.b.machine, comparison.ratio
     winner, loser, factor = (a, b, ratio) if ratio >= 1 else (b, a, 1 / ratio)
-    low, high = comparison.b.low_s / comparison.a.high_s, comparison.b.high_s / comparison.a.low_s
+    low, high = comparison.interval
     yield (
         f"On {comparison.name} the {winner} is predicted to run {factor:.2f} times as fast as the {loser} "
         f"({1e3 * comparison.a.seconds:.3g} ms on the {a}, {1e3 * comparison.b.seconds:.3g} ms on the {b}; "

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from roofline.work.record import Trace
 
 
+BATCH = 64
+"""Batch of named models unless another is given."""
 OLD = "torch 1.9: TF32 on, attention written out, older kernels.  [default: as traced]"
 ECC = "State of ECC on boards with GDDR memory.  [default: on for data-centre boards]"
 HOST = "Host time per op call in µs; 0: as in a CUDA graph.  [default: as on the H200's host]"
@@ -26,7 +28,7 @@ def program_options(command: Callable[..., Any]) -> Callable[..., Any]:
     batch, tokens = click.IntRange(min=1), click.IntRange(min=1)
     options = (
         click.option("--model", required=True, help="torchvision or timm name, hf:CONFIG, package.module:function."),
-        click.option("--batch", type=batch, default=64, show_default=True, help="Images or sequences at once."),
+        click.option("--batch", type=batch, help="Images or sequences at once.  [default: 64 for named models]"),
         click.option("--dtype", type=click.Choice(list(DTYPES)), default="fp16", show_default=True, help="Format."),
         click.option("--sequence", type=tokens, help="Tokens per sequence of a language model."),
         click.option("--train", is_flag=True, help="Forward and backward in training mode."),
@@ -48,22 +50,26 @@ def software_of(name: str, ecc: str, host_us: float | None) -> Software:
     return replace(PRESETS[name], ecc={"default": None, "on": True, "off": False}[ecc], host_s=host_s)
 
 
-def traced(model: str, batch: int, dtype: str, sequence: int | None, train: bool, channels_last: bool) -> Trace:
+def batch_of(model: str, batch: int | None) -> int | None:
+    """The batch asked for, 64 for named models, or the function's own."""
+    source, _, rest = model.partition(":")
+    named = not rest or source in ("hf", "timm", "torchvision")
+    return BATCH if batch is None and named else batch
+
+
+def traced(model: str, batch: int | None, dtype: str, sequence: int | None, train: bool, channels_last: bool) -> Trace:
     """The model built on the meta device and counted as a GPU would run it."""
     from rich.console import Console
 
     from roofline.work import models
     from roofline.work.trace import trace
 
-    words = [model, dtype, f"batch {batch}", "training" if train else "", "channels_last" if channels_last else ""]
-    with Console(stderr=True).status(f"counting {model}"):
-        program = models.load(
-            model, batch=None if ":" in model and not model.startswith(("hf:", "timm:", "torchvision:")) else batch,
-            dtype=dtype, sequence=sequence, train=train, channels_last=channels_last,
-        )  # fmt: skip
-        with models.precision(dtype):
-            name = ", ".join(filter(None, words))
-            return trace(program.function, program.args, dict(program.kwargs), backward=train, name=name)
+    words = [model, dtype, f"batch {batch}" if batch else "", "training" if train else ""]
+    name = ", ".join(filter(None, [*words, "channels_last" if channels_last else ""]))
+    layout = {"channels_last": channels_last}
+    with Console(stderr=True).status(f"counting {model}"), models.precision(dtype):
+        program = models.load(model, batch=batch, dtype=dtype, sequence=sequence, train=train, **layout)
+        return trace(program.function, program.args, dict(program.kwargs), backward=train, name=name)
 
 
 @click.command("predict")
@@ -72,8 +78,8 @@ def traced(model: str, batch: int, dtype: str, sequence: int | None, train: bool
 @click.option("--top", type=click.IntRange(min=0), default=10, show_default=True, help="Slowest layers; 0 prints all.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Everything as JSON.")
 def command(
-    model: str, batch: int, dtype: str, sequence: int | None, train: bool, channels_last: bool, software_name: str,
-    ecc: str, host_us: float | None, machines: tuple[str, ...], top: int, json_path: Path | None,
+    model: str, batch: int | None, dtype: str, sequence: int | None, train: bool, channels_last: bool,
+    software_name: str, ecc: str, host_us: float | None, machines: tuple[str, ...], top: int, json_path: Path | None,
 ) -> None:  # fmt: skip
     """Predict how long a model takes on machines by name or machine file.
 
@@ -86,6 +92,7 @@ def command(
     from roofline.report.text import show
 
     found = [machine(name) for name in machines]
+    batch = batch_of(model, batch)
     trace = traced(model, batch, dtype, sequence, train, channels_last)
     ready = Model(trace, software_of(software_name, ecc, host_us))
     predictions = [ready.on(one) for one in found]

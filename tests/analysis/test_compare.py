@@ -100,3 +100,10 @@ def test_the_text_names_both_machines_and_every_claim_has_its_number():
     share = found.causes["DRAM bandwidth"]
     assert f"DRAM bandwidth ({100 * (exp(share) - 1):+.1f} %)" in text
     assert "unexplained" in text
+
+
+def test_the_intervals_of_both_predictions_add_in_quadrature():
+    found = compare(BOTH, A, B)
+    low, high = found.interval
+    half = log(found.a.high_s / found.a.seconds)
+    assert (log(high / found.ratio), log(found.ratio / low)) == pytest.approx((half * 2**0.5, half * 2**0.5))
