@@ -236,6 +236,15 @@ MOVES = {
     ),
     "in-place on rows": (returning(lambda x: x[:2].add_(1)), (rand(6, 10),), 0, None, F32 * 2 * 20),
     "in-place on every second column": (returning(lambda x: x[:, ::2].mul_(2)), (rand(6, 10),), 0, None, F32 * 2 * 30),
+    # element-wise, although torch does not tag them so
+    "floor_divide": (torch.floor_divide, (rand(6, 10), 2), 0, None, F32 * 2 * 60),
+    "isnan": (torch.isnan, (rand(6, 10),), 0, None, (F32 + 1) * 60),
+    "in-place abs": (returning(lambda x: x.abs_()), (rand(6, 10),), 0, None, F32 * 2 * 60),
+    "in-place comparison": (returning(lambda x: x.eq_(0)), (rand(6, 10),), 0, None, F32 * 2 * 60),
+    # each once in, once out
+    "diag_embed": (torch.diag_embed, (rand(4),), 0, None, F32 * (4 + 16)),
+    "pool in space": (nn.AdaptiveAvgPool3d(2), (leaf(1, 1, 4, 4, 4),), 0, 0, F32 * (64 + 8)),
+    "mirrored border": (nn.ReflectionPad2d(1), (leaf(1, 1, 4, 4),), 0, 0, F32 * (16 + 36)),
 }  # fmt: skip
 
 FAMILIES = (PRODUCTS, CONVOLUTIONS, SPARSE, RECURRENT, TRANSFORMS, MOVES)

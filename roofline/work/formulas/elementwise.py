@@ -82,7 +82,10 @@ _PER_OUTPUT: tuple[tuple[Kind, int, str], ...] = (
         _reshape_from_tensor mkldnn_reorder_conv2d_weight upsample_nearest1d upsample_nearest2d
         upsample_nearest3d segment_reduce _assert_tensor_metadata _assert_async _transform_bias_rescale_qkv
         _nested_tensor_size _nested_tensor_strides _pack_padded_sequence _pad_packed_sequence nonzero
-        nonzero_static masked_select
+        nonzero_static masked_select diag_embed diagonal_copy select_copy slice_copy values_copy indices_copy
+        lift_fresh_copy view_as_real_copy view_as_complex_copy _stack _reshape_alias_copy bartlett_window
+        blackman_window kaiser_window fft_fftfreq fft_rfftfreq _to_sparse_bsr _to_sparse_csc _to_sparse_bsc
+        sparse_coo_tensor sparse_compressed_tensor put masked_scatter_backward
     """),
     ("elementwise", 1, """
         fused_dropout native_dropout native_dropout_backward _fused_dropout dropout add_relu addcmul addcdiv
@@ -90,6 +93,9 @@ _PER_OUTPUT: tuple[tuple[Kind, int, str], ...] = (
         masked_fill_ relu leaky_relu_backward bucketize searchsorted one_hot isin
         fake_quantize_per_tensor_affine histc equal _has_same_storage_numel allclose
         _amp_foreach_non_finite_check_and_unscale _amp_update_scale cross linalg_cross polar renorm
+        floor_divide isinf isnan fake_quantize_per_tensor_affine_cachemask
+        fake_quantize_per_channel_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+        _fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine
         channel_last_relu _add_relu _masked_softmax_dim_mask quantized_mul _thnn_fused_rnn_pointwise
     """),
     ("elementwise", 4, """
@@ -161,7 +167,10 @@ _PER_INPUT: tuple[tuple[Kind, int, str], ...] = (
         avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward
         adaptive_max_pool2d_backward adaptive_max_pool3d_backward max_pool2d_backward
         fractional_max_pool2d_backward fractional_max_pool3d_backward adaptive_avg_pool2d adaptive_avg_pool1d
-        adaptive_max_pool1d mkldnn_adaptive_avg_pool2d
+        adaptive_max_pool1d mkldnn_adaptive_avg_pool2d adaptive_avg_pool3d adaptive_avg_pool3d_backward
+        quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d reflection_pad1d_backward
+        reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward
+        replication_pad2d_backward replication_pad3d_backward
     """),
     ("pool", 8, """
         upsample_bilinear2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
@@ -207,4 +216,13 @@ def entry_by_tag(func: Any) -> Entry | None:
     """The entry of an operator without a row of its own: pointwise by torch's own tag, or a list of pointwise ones."""
     if func._schema.name.startswith("aten::_foreach_"):
         return FOREACH
-    return POINTWISE if torch.Tag.pointwise in func.tags else None
+    return POINTWISE if torch.Tag.pointwise in func.tags or _has_pointwise_form(func._opname) else None
+
+
+def _has_pointwise_form(name: str) -> bool:
+    """Whether torch tags another overload, or the plain form of an in-place operator, and only forgot this one."""
+    packets = (getattr(torch.ops.aten, form, None) for form in {name, name.removesuffix("_")} if form)
+    return any(
+        torch.Tag.pointwise in getattr(packet, overload).tags
+        for packet in packets if packet is not None for overload in packet.overloads()
+    )  # fmt: skip
