@@ -58,7 +58,8 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION, "kind": "comparison", "name": comparison.name,
         "a": comparison.a.machine, "b": comparison.b.machine, "software": comparison.a.software.name,
-        "ratio": comparison.ratio, "interval": comparison.interval, "log_ratio": log(comparison.ratio), "seconds_a": comparison.a.seconds,
+        "ratio": comparison.ratio, "interval": comparison.interval, "log_ratio": log(comparison.ratio),
+        "seconds_a": comparison.a.seconds,
         "seconds_b": comparison.b.seconds, "causes": dict(comparison.causes), "layers": comparison.layers,
         "kinds": comparison.kinds, "observed_ratio": comparison.observed_ratio,
         "unexplained": comparison.unexplained, "text": comparison.text,
