@@ -2,7 +2,7 @@
 
 Formula: flops = 2 x lanes x chains x unroll x loops x threads, lanes = 1 (fp32, fp64) or 2 (packed halves).
 Bytes: each thread reads and writes `chains` values once, outside the loop: nothing at the loop's intensity.
-Every chain x <- a x + b depends on itself only; `chains` of them hide the pipe's latency. a is just above -1, so the
+Every chain x <- a x + b depends on itself only; `chains` of them hide the pipe's latency. a is next to -1, so the
 values swing between two random numbers and neither settle nor overflow: the operands keep toggling as real data would.
 Cannot show: what a kernel reaches that also loads operands; the tensor pipes.
 """
@@ -64,7 +64,10 @@ fma_loop(const T* x0, T* out, T a, T b, int loops, long long* ticks) {
 OPCODES = {"fp32": "FFMA", "fp64": "DFMA", "fp16x2": "HFMA2", "bf16x2": "HFMA2"}
 """SASS instruction each pipe's loop consists of: chains x unroll of them."""
 TORCH_DTYPE = {"fp32": "float32", "fp64": "float64", "fp16x2": "float16", "bf16x2": "bfloat16"}
-FACTOR, SUMMAND = -0.99609375, 0.6015625  # exact in bfloat16, full mantissas
+FACTOR, SUMMAND = -0.99609375, 0.6015625  # exact in bfloat16
+"""For the check: the swing decays, so that each missing step shows."""
+SWING = {"fp32": -1 + 2.0**-24, "fp16x2": -1 + 2.0**-11, "bf16x2": -1 + 2.0**-8, "fp64": -1 + 2.0**-53}
+"""For timing: the number next above -1 of each type has a full mantissa, and the swing decays by less than rounding."""
 
 
 def variants(device: Device) -> tuple[Variant, ...]:
@@ -101,7 +104,7 @@ def argument(value: float, ceiling: str) -> Any:
 
 
 def reference(x0: Any, steps: int) -> Any:
-    """`steps` fused multiply-adds, each exact in float64 and then rounded to the dtype of `x0`."""
+    """`steps` fused multiply-adds, each exact in float64 (but for fp64 itself), then rounded to the dtype of `x0`."""
     x = x0
     for _ in range(steps):
         x = (x.double() * FACTOR + SUMMAND).to(x0.dtype)
@@ -120,7 +123,7 @@ def _prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
     out = arena.empty(shape, TORCH_DTYPE[ceiling])
     ticks = arena.empty((grid, 2), "int64")
     launch = launcher(SOURCE, "fma_loop", compile_options(ceiling, variant), arena.torch_device.index)
-    a, b = argument(FACTOR, ceiling), argument(0.0 if arena.zeros else SUMMAND, ceiling)
+    a, b = argument(SWING[ceiling], ceiling), argument(0.0 if arena.zeros else SUMMAND, ceiling)
     # Resident warps differ between variants; equal total work makes their launches equally long.
     per_loop = 2 * lanes * o["CHAINS"] * o["UNROLL"] * threads
     loops = max(2, int(scale * LAUNCH_FLOPS[ceiling] * (arena.device.sm_count or 1) / per_loop))
@@ -129,7 +132,7 @@ def _prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
         launch(grid, o["THREADS"], (x0, out, a, b, np.int32(loops), ticks))
 
     def check() -> float:
-        launch(grid, o["THREADS"], (x0, out, a, b, np.int32(2), ticks))
+        launch(grid, o["THREADS"], (x0, out, argument(FACTOR, ceiling), b, np.int32(2), ticks))
         return relative_error(out, reference(x0, 2 * o["UNROLL"]))
 
     return Job(run, float(per_loop) * loops, check, clock_hz=lambda: clock_hz(ticks))

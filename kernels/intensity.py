@@ -163,7 +163,7 @@ def prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
     parts = arrays[0].numel() // n
     ticks = arena.empty((grid, 2), "int64")
     call = launcher(SOURCE, "intensity", compile_options(ceiling, variant), arena.torch_device.index)
-    a, b = fma.argument(fma.FACTOR, ceiling), fma.argument(fma.SUMMAND, ceiling)
+    a, b = fma.argument(fma.SWING[ceiling], ceiling), fma.argument(fma.SUMMAND, ceiling)
 
     def run(i: int) -> None:
         first = i // 2 % parts * n
@@ -175,7 +175,7 @@ def prepare(ceiling: str, variant: Variant, arena: Arena, scale: float) -> Job:
         items = {"fp32": 4, "fp64": 2}.get(ceiling, 8)
         x = arena.random((3, o["VECTORS"], _THREADS, items), dtype)
         y = arena.empty(tuple(x.shape), dtype)
-        call(3, _THREADS, (y, x, a, b, np.int32(rounds), arena.empty((3, 2), "int64")))
+        call(3, _THREADS, (y, x, fma.argument(fma.FACTOR, ceiling), b, np.int32(rounds), arena.empty((3, 2), "int64")))
         return relative_error(y, reference(ceiling, variant, x, rounds))
 
     flops = 2.0 * lanes(ceiling) * o["FMAS"] * o["ROUNDS"] * grid * _THREADS

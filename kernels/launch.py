@@ -12,7 +12,7 @@ from roofline.machine.record import Device
 
 OPS = 1000
 GRAPHS = 8
-"""Captures of the same ops differ by a few percent, so several take turns."""
+"""Captures of the same ops differ by some percent, so the ops are spread over several that follow each other."""
 
 
 def variants(device: Device) -> tuple[Variant, ...]:
@@ -42,8 +42,13 @@ def _prepare(ceiling: str, arena: Arena, scale: float) -> Job:
     graphs = [torch.cuda.CUDAGraph() for _ in range(GRAPHS)]
     for graph in graphs:
         with torch.cuda.graph(graph):
-            burst(ops)
-    return Job(lambda i: graphs[i % GRAPHS].replay(), float(ops), check)
+            burst(ops // GRAPHS)
+
+    def replay(_: int) -> None:
+        for graph in graphs:
+            graph.replay()
+
+    return Job(replay, float(ops // GRAPHS * GRAPHS), check)
 
 
 def _microkernel(ceiling: str) -> Microkernel:

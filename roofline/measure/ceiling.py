@@ -18,9 +18,10 @@ from roofline.measure.trials import TRIAL_LAUNCHES, Candidate, rate, settle, try
 
 _BATCH_S = 0.02
 _BURST_LAUNCHES = 8
-_POWER_LIMITED = ("tensor", "vector", "gemm", "conv")
-_FLAT_AT = 0.5
-"""The share of the work at which time is compared with the full work."""
+_POWER_LIMITED = ("tensor", "vector")
+_LIBRARY = ("gemm", "conv")
+_SHARE, _TURNS = 0.5, 3
+"""The share of the work at which time is compared with the full work, and in how many turns."""
 
 
 def measure_ceiling(bench: Bench, kernels: Sequence[Microkernel], effort: Effort) -> Ceiling:
@@ -60,7 +61,7 @@ def _measure(bench: Bench, best: Candidate, effort: Effort, error: float, trials
     burst_s = _burst(bench, job, effort) if effort.rest_s and kind.group in _POWER_LIMITED else None
     settle(bench, job, effort)
     samples_s, health, verdict = _sample(bench, job, effort)
-    scaling = _scaling(bench, best, median(samples_s))
+    scaling = None if kind.group in _LIBRARY else _scaling(bench, best)
     value = rate(kind.unit, job.work, median(samples_s))
     low, high = sorted(rate(kind.unit, job.work, s) for s in median_interval(samples_s))
     bound = bench.limit(kind.name, health)
@@ -114,7 +115,12 @@ def _on_zeros(bench: Bench, best: Candidate, effort: Effort) -> float:
 
 
 def _flags(
-    value: float, bound: tuple[float, str] | None, health: Health, scaling: float, converged: bool, effort: Effort
+    value: float,
+    bound: tuple[float, str] | None,
+    health: Health,
+    scaling: float | None,
+    converged: bool,
+    effort: Effort,
 ) -> tuple[str, ...]:
     unsteady = (
         ()
@@ -129,8 +135,15 @@ def _batch(samples_s: Sequence[float]) -> int:
     return max(6, min(1000, int(_BATCH_S / median(samples_s)))) if samples_s else 6
 
 
-def _scaling(bench: Bench, best: Candidate, full_s: float) -> float:
-    """Time per unit of work at half the work, relative to that at full work."""
-    half = bench.prepare(best.kernel, best.variant, _FLAT_AT)
-    samples = bench.time(half, TRIAL_LAUNCHES + 2)
-    return (median(samples[2:]) / half.work) / (full_s / best.job.work)
+def _scaling(bench: Bench, best: Candidate) -> float:
+    """Time per unit of work at half the work, relative to that at full work; in turns, so that both meet one clock.
+
+    Not asked of a library's products: half of one is another product.
+    """
+    half = bench.prepare(best.kernel, best.variant, _SHARE)
+    full_s: list[float] = []
+    half_s: list[float] = []
+    for _ in range(_TURNS):
+        full_s += bench.time(best.job, TRIAL_LAUNCHES + 1)[1:]
+        half_s += bench.time(half, 2 * TRIAL_LAUNCHES + 1)[1:]
+    return (median(half_s) / half.work) / (median(full_s) / best.job.work)

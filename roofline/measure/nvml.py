@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _INSTANT_POWER_FIELD = 186
+_POWER_CAP = "SwPowerCap"
+_NEAR_LIMIT = 0.7
+"""The driver goes on naming the power limit for a while after the load; below this share of it, the word is stale."""
 _BENIGN_THROTTLE = {"GpuIdle", "ApplicationsClocksSetting", "UserDefinedClocks", "None"}
 
 
@@ -57,12 +60,13 @@ class Sensors:
         nvml = self._nvml
         clock = self._get("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM)
         memory = self._get("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM)
+        power_w = self._power_w()
         return Reading(
             clock and clock * 1e6,
             memory and memory * 1e6,
-            self._power_w(),
+            power_w,
             self._get("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-            self._throttle(),
+            self._throttle(power_w),
         )
 
     def _power_w(self) -> float | None:
@@ -72,12 +76,15 @@ class Sensors:
         power_mw = self._get("nvmlDeviceGetPowerUsage")
         return power_mw and power_mw / 1e3
 
-    def _throttle(self) -> tuple[str, ...]:
+    def _throttle(self, power_w: float | None) -> tuple[str, ...]:
         mask = self._get("nvmlDeviceGetCurrentClocksEventReasons") or 0
         prefix = "nvmlClocksEventReason"
         names = {n.removeprefix(prefix): getattr(self._nvml, n) for n in dir(self._nvml) if n.startswith(prefix)}
         set_bits = (n for n, bit in names.items() if isinstance(bit, int) and bit & mask and bit.bit_count() == 1)
-        return tuple(sorted(n for n in set_bits if n not in _BENIGN_THROTTLE))
+        limit = self._get("nvmlDeviceGetPowerManagementLimit")
+        below = power_w is not None and limit and power_w < _NEAR_LIMIT * limit / 1e3
+        ignored = _BENIGN_THROTTLE | ({_POWER_CAP} if below else set())
+        return tuple(sorted(n for n in set_bits if n not in ignored))
 
     def static(self) -> dict[str, Any]:
         """What does not change: maximum clocks, bus width, power limit, ECC, MIG, driver."""

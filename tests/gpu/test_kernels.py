@@ -75,7 +75,10 @@ def test_points_of_each_sweep_agree_with_their_references(bench, kernel):
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
 def test_clocks_that_the_sms_count_are_those_of_a_gpu(compiled, kernel):
     usable(compiled, kernel)
-    job = compiled.prepare(kernel, kernel.variants(compiled.device)[0], 1.0)
+    first = next(iter(variants(compiled, kernel)), None)
+    if first is None:
+        pytest.skip("no variant for this GPU")
+    job = compiled.prepare(kernel, first, 1.0)
     if job.clock_hz is None:
         pytest.skip("does not count its clock")
     compiled.time(job, 3)

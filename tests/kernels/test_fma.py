@@ -118,3 +118,14 @@ def test_on_zeros_nothing_ever_changes(emulate, cpu_arena, ceiling):
         prepared(ceiling, VARIANTS[0], arena).run(0)
     ((_, _, (x0, _, _, b, *_)),) = launches
     assert not x0.any() and value(b, ceiling) == 0
+
+
+@pytest.mark.parametrize("ceiling", PIPES)
+def test_timed_values_swing_between_two_numbers_for_a_whole_launch(ceiling):
+    # 61,000 steps per chain and launch: a swing that halved in 20,000 of them would be gone at the end.
+    dtype = getattr(torch, fma.TORCH_DTYPE[ceiling])
+    x = torch.randn(200, dtype=torch.float64).to(dtype)
+    for _ in range(20_000):
+        x = (x.double() * fma.SWING[ceiling] + fma.SUMMAND).to(dtype)
+    after = (x.double() * fma.SWING[ceiling] + fma.SUMMAND).to(dtype)
+    assert after.isfinite().all() and ((after - x).abs() > 0.1).float().mean() > 0.8

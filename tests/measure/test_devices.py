@@ -90,6 +90,6 @@ def test_visible_devices_without_a_gpu_are_the_cpu(no_gpu):
 
 def test_a_gpu_gets_its_data_sheet_and_an_unknown_one_none(two_gpus):
     bench = devices.open_bench("cuda:0")
-    assert bench.sheet("NVIDIA GeForce RTX 3090").compute_capability == "8.6"
-    assert bench.sheet("Toy 0") is None
+    assert bench.sheet("NVIDIA GeForce RTX 3090", 25_300_000_000).compute_capability == "8.6"
+    assert bench.sheet("Toy 0", 1) is None
     assert bench.backend_reason("triton") is None
