@@ -142,8 +142,11 @@ def _on_meta(name: str, build: Callable[[], Any]) -> Any:
     import torch
 
     try:
-        with torch.device("meta"):
-            return build()
+        try:
+            with torch.device("meta"):
+                return build()
+        except RuntimeError:  # some compute with values while they are built, such as RegNet its widths
+            return build().to("meta")
     except Exception as error:
         raise ModelError(f"building '{name}' failed: {type(error).__name__}: {error}") from error
 

@@ -39,6 +39,12 @@ def test_images(name, shape):
         assert images.shape == shape
 
 
+def test_a_model_that_reads_values_while_it_is_built():
+    pytest.importorskip("torchvision")
+    program = models.load("regnet_y_400mf")
+    assert next(program.function.parameters()).is_meta
+
+
 def test_detection_takes_a_list():
     pytest.importorskip("torchvision")
     program = models.load("ssd300_vgg16", batch=2)
