@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, TypeVar
 
 from roofline.errors import UsageError
@@ -58,6 +59,7 @@ def register_op(name: str, formula: Formula | None = None, *, kind: Kind = "othe
     `name` is the namespace and the operator, such as "mylib.mymm"; "triton.KERNEL" is a Triton kernel. The formula gets
     the operator's own arguments (and its result, if it has a parameter `output`) and returns flops, or a `Work`.
     """
+    import_module("roofline.work.formulas")  # first, so that they do not replace the user's
     name = name.replace("::", ".").removeprefix("torch.ops.")
     if name.count(".") < 1:
         raise UsageError(f"register_op needs 'namespace.operator', such as 'mylib.mymm', and got {name!r}.")

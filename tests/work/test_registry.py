@@ -1,5 +1,8 @@
 """Formulas of the user's own, and names of what has none."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -43,6 +46,15 @@ def test_as_a_decorator_with_the_result(fresh):
         return registry.Work(flops=2 * output.numel() * a.shape[1])
 
     assert run().flops == 2 * 15 * 4
+
+
+def test_a_built_in_formula_can_be_replaced_before_anything_was_traced():
+    program = """
+import torch, roofline
+roofline.register_op("aten.mm", lambda a, b: 7, kind="gemm")
+print(roofline.trace(torch.mm, (torch.ones(3, 4), torch.ones(4, 5))).flops)
+"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "7\n"
 
 
 def test_a_failing_formula_warns_and_never_ends_the_program(fresh):
