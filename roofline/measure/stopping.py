@@ -68,7 +68,16 @@ EFFORTS = {
     effort.name: effort
     for effort in (
         Effort("quick", 2, 0.01, 0.0, SettlingRule(0.02, 0.02, 0.2), StoppingRule(0.005, 0.1, 0.3), shapes=4),
-        Effort("standard", 5, 0.03, 0.5, SettlingRule(0.01, 0.05, 0.6), StoppingRule(0.005, 0.5, 1.5), shapes=48, sweep_s=0.02),
+        Effort(
+            "standard",
+            5,
+            0.03,
+            0.5,
+            SettlingRule(0.01, 0.05, 0.6),
+            StoppingRule(0.005, 0.5, 1.5),
+            shapes=40,
+            sweep_s=0.02,
+        ),
         Effort("thorough", 99, 0.1, 2.0, SettlingRule(0.005, 0.1, 3.0), StoppingRule(0.002, 2.0, 10.0), sweep_s=0.3),
     )
 }

@@ -23,6 +23,8 @@ TRIAL_LAUNCHES = 5
 LONGEST_S = 0.006
 """Where there is a whole lattice to choose from, points that would take longer for one launch are passed over."""
 _FINALISTS = 6
+_NEAR_BEST = 3
+"""Variants of a tensor microkernel differ by less than the power limit makes the clock wander: a final decides."""
 _ROUNDS = 3
 _FINAL = 1.0
 """Time of one turn of a finalist, in trials."""
@@ -59,6 +61,8 @@ def try_all(bench: Bench, kernels: Sequence[Microkernel], effort: Effort) -> tup
         else:
             for variant in kernel.variants(bench.device)[: effort.variants]:
                 one.attempt(variant)
+            if BY_NAME[kernel.ceiling].group == "tensor" and len(one.candidates) > 1:
+                one.final(_NEAR_BEST)
         candidates += one.candidates
         trials += one.trials
     return candidates, tuple(trials)
@@ -94,7 +98,8 @@ class _Trials:
             return self._guarded(known.get(point) or _variant(names, point), self._at_one_clock)
 
         search(rate_of, list(axes.values()), list(known), self._effort.shapes)
-        self._final()
+        self.final(_FINALISTS)
+        self.candidates = self.candidates[:_FINALISTS]
 
     def _guarded(self, variant: Variant, rate_of: Callable[[Job], float | None]) -> float | None:
         name = f"{self._kernel.backend}: {variant.name}"
@@ -133,14 +138,20 @@ class _Trials:
         samples = self._bench.time(job, max(4, min(500, int(seconds * expected / job.work))))
         return job.work / median(samples[len(samples) // 2 :])
 
-    def _final(self) -> None:
-        best = sorted(self.candidates, key=lambda c: -c.value)[:_FINALISTS]
+    def final(self, count: int) -> None:
+        """The best `count` once more in turns, so that all meet one state of the power limit; they come first then."""
+        if not self.candidates:
+            return
+        ranked = sorted(self.candidates, key=lambda c: -c.value)
+        best = ranked[:count]
         rates: list[list[float]] = [[] for _ in best]
         for turn in range(_ROUNDS):
             for i in range(len(best))[:: -1 if turn % 2 else 1]:
                 rates[i].append(self._hot(best[i].job, _FINAL * self._effort.trial_s, best[i].value))
-        self.candidates = [replace(c, value=median(r)) for c, r in zip(best, rates, strict=True)]
-        values = {c.name: c.value for c in self.candidates}
+        finalists = [replace(c, value=median(r)) for c, r in zip(best, rates, strict=True)]
+        lowest = min(c.value for c in finalists)
+        self.candidates = [*finalists, *(replace(c, value=min(c.value, lowest)) for c in ranked[count:])]
+        values = {c.name: c.value for c in finalists}
         self.trials = [replace(t, value=values.get(t.variant, t.value)) for t in self.trials]
 
 
