@@ -40,7 +40,8 @@ class Constants:
     attention_efficiency: float
     attention_lanes_efficiency: float
     depthwise_efficiency: float
-    conv_backward_share: float
+    depthwise_backward_share: float
+    conv_backward_copies: float
     dram_efficiency: float
     l2_efficiency: float
     norm_elements_per_clock: float

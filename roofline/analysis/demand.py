@@ -102,8 +102,9 @@ def demand(trace: Trace, software: Software) -> Demand:
     from roofline.analysis.rules import kernels_of, recurrent_facts
 
     training = any(call.phase == "backward" for call in trace.calls)
+    nhwc = any(call.attributes.get("layout") == "channels_last" for call in trace.calls)
     calls = recurrent_facts(trace.calls)
-    kernels = [kernel for call in calls for kernel in kernels_of(call, software, training)]
+    kernels = [kernel for call in calls for kernel in kernels_of(call, software, training, nhwc)]
     reused, distance = _reuse(kernels)
     column = _columns(kernels)
     return Demand(

@@ -19,7 +19,7 @@ CHANNEL_GRAIN = 8
 """Input channels of a tensor-core convolution are padded to a multiple of this."""
 
 
-def kernels_of(call: Call, software: Software, training: bool) -> tuple[Kernel, ...]:
+def kernels_of(call: Call, software: Software, training: bool, nhwc: bool = False) -> tuple[Kernel, ...]:
     """The kernels that a library runs for one op call."""
     pipe = tf32_switch(call, software)
     if call.kind == "attention" and not software.fused_attention:
@@ -28,6 +28,8 @@ def kernels_of(call: Call, software: Software, training: bool) -> tuple[Kernel, 
         return convolution(call, pipe)
     if call.kind == "recurrent":
         return (basic(call, pipe=pipe, launches=recurrent_steps(call)),)
+    if "batch_norm" in call.op and nhwc and not training:
+        return (channels_last_norm(call),)
     if "batch_norm" in call.op and training:
         return (two_passes(call),)
     return (basic(call, pipe=pipe),)
@@ -75,6 +77,11 @@ def recurrent_facts(calls: Iterable[Call]) -> Iterator[Call]:
         elif call.kind == "recurrent" and "steps" not in call.attributes and forward:
             call = replace(call, attributes=forward.pop().attributes)
         yield call
+
+
+def channels_last_norm(call: Call) -> Kernel:
+    """A batch norm in NHWC applies one factor per column to whole rows: as fast as an element-wise kernel."""
+    return basic(call, kind="elementwise")
 
 
 def two_passes(call: Call) -> Kernel:
@@ -127,11 +134,11 @@ def product_rate(demand: Demand, machine: Hardware, constants: Constants) -> np.
     """Flops per clock and SM that each kernel's products reach when only arithmetic limits them."""
     lanes = machine.fp32_per_clock * constants.fp32_efficiency
     rate = np.where(demand.depthwise, machine.fp32_per_clock * constants.depthwise_efficiency, lanes)
+    rate = np.where(demand.depthwise & demand.backward, rate * constants.depthwise_backward_share, rate)
     for pipe in sorted(set(demand.pipe)):
         mine = (demand.pipe == pipe) & ~demand.depthwise
         rate = np.where(mine, pipe_rate(pipe, machine, constants), rate)
     rate = np.where(demand.equation == "attention", rate * attention_share(demand, machine, constants), rate)
-    rate = np.where(demand.conv & demand.backward, rate * constants.conv_backward_share, rate)
     narrow = demand.few_channels & on_tensor(demand, machine)
     rate = np.where(narrow, np.maximum(rate * constants.unaligned_share / demand.padding, lanes), rate)
     return odd_strides(rate, demand, machine, constants)
@@ -181,10 +188,15 @@ def winograd_takes_over(demand: Demand, machine: Hardware, constants: Constants)
 
 
 def layout_elements(demand: Demand, machine: Hardware, constants: Constants) -> np.ndarray:
-    """Elements that NCHW to NHWC conversions around tensor-core convolutions copy; none if the network is NHWC."""
-    return np.where(
-        demand.layout & on_tensor(demand, machine), demand.moved / demand.item * constants.layout_share, 0.0
-    )
+    """Elements copied around convolutions: NCHW to NHWC for tensor cores; none if the network is NHWC.
+
+    Backward the two products each want their operands in a layout of their own, and weight gradients are summed from
+    partial ones, whatever the units.
+    """
+    forward = demand.layout & ~demand.backward & on_tensor(demand, machine)
+    backward = demand.conv & demand.backward & ~demand.depthwise
+    share = np.where(backward, constants.conv_backward_copies, np.where(forward, constants.layout_share, 0.0))
+    return demand.moved / demand.item * share
 
 
 def on_tensor(demand: Demand, machine: Hardware) -> np.ndarray:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from math import log
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from roofline.analysis.compare import Comparison
 from roofline.analysis.pipe import resolve
 from roofline.analysis.predict import Prediction
@@ -55,9 +57,11 @@ def draw_roofs(axes: Axes, comparison: Comparison, trace: Trace, a: Machine, b: 
         for end, colour in zip(ends, COLOURS, strict=True):
             axes.plot(*end, "o", ms=4, color=colour, alpha=0.75)
     axes.set(xscale="log", yscale="log", xlim=span, xlabel="FLOP per byte, compulsory DRAM traffic", ylabel="FLOP/s")
+    rates = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.lines])
+    axes.set_ylim(rates.min() / 2, rates.max() * 6)  # room for the key
     axes.set_title("layers with products: predicted rate under both roofs", fontsize=10, loc="left")
     axes.grid(True, which="major", alpha=0.2)
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="upper left")
 
 
 def _roof(
@@ -110,7 +114,7 @@ def draw_layers(axes: Axes, comparison: Comparison) -> None:
     axes.set_ylabel(f"ms; up {comparison.a.machine}, down {comparison.b.machine}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     axes.set_title("predicted time per layer", fontsize=10, loc="left")
-    axes.legend(fontsize=8, ncol=6, loc="best")
+    axes.legend(fontsize=8, ncol=8, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
 
 

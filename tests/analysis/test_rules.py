@@ -146,3 +146,10 @@ def test_few_channels_are_gathered_one_by_one_but_never_slower_than_the_lanes():
     narrow = 4096 * CONSTANTS.tensor_efficiency * CONSTANTS.unaligned_share / (8 / 3)
     assert rate("H200 SXM 141GB", first) == pytest.approx(max(narrow, lanes))
     assert rate("RTX 3090", first) == pytest.approx(lanes)
+
+
+def test_a_batch_norm_in_nhwc_is_as_fast_as_an_element_wise_kernel():
+    access = [programs.Access(8, 1024)]
+    norm = programs.call(1, "aten.native_batch_norm", "norm", access, access)
+    nchw, nhwc = (asked(programs.convolution(layout=layout), norm) for layout in ("contiguous", "channels_last"))
+    assert (nchw.equation[1], nhwc.equation[1]) == ("norm", "pointwise")
