@@ -22,6 +22,7 @@ _FACTORIES = _names("""
 """)
 _METADATA = _names("""
     is_same_size _reshape_alias _unsafe_view _debug_has_internal_overlap _version set_ resize_ is_pinned record_stream
+    resize_as_
     _has_compatible_shallow_copy_type _nested_tensor_offsets _nested_get_offsets _nested_get_lengths _nested_get_values
     _nested_get_ragged_idx _nested_get_min_seqlen _nested_get_max_seqlen _nested_get_jagged_dummy _assert_scalar
     sym_constrain_range sym_constrain_range_for_size _coalesced is_coalesced _coalesced_ dense_dim sparse_dim _dimI

@@ -218,7 +218,7 @@ TRANSFORMS = {
     "fft": (lambda x: torch.fft.irfft(torch.fft.rfft(x)), (rand(4, 16),), 0, None, None),
 }  # fmt: skip
 
-IDS, BAGS = torch.tensor([1, 1, 4, 7]), torch.tensor([0, 3])
+IDS, BAGS, TABLE = torch.tensor([1, 1, 4, 7]), torch.tensor([0, 3]), rand(10, 16)
 
 
 def returning(change):
@@ -241,6 +241,9 @@ MOVES = {
     "isnan": (torch.isnan, (rand(6, 10),), 0, None, (F32 + 1) * 60),
     "in-place abs": (returning(lambda x: x.abs_()), (rand(6, 10),), 0, None, F32 * 2 * 60),
     "in-place comparison": (returning(lambda x: x.eq_(0)), (rand(6, 10),), 0, None, F32 * 2 * 60),
+    "rows weighted in a bag": (
+        lambda w: F.embedding_bag(IDS, TABLE, BAGS, mode="sum", per_sample_weights=w), (leaf(4),), 0, 0, None,
+    ),
     # each once in, once out
     "diag_embed": (torch.diag_embed, (rand(4),), 0, None, F32 * (4 + 16)),
     "pool in space": (nn.AdaptiveAvgPool3d(2), (leaf(1, 1, 4, 4, 4),), 0, 0, F32 * (64 + 8)),
@@ -334,6 +337,17 @@ def test_dynamically_quantised_layer(trace):
         pytest.skip("no engine for quantised layers in this build of torch")
     model = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(16, 8)), {nn.Linear})
     assert check(trace, model, (rand(3, 16),), 2 * 3 * 16 * 8).by_pipe()["tensor_int8"].flops == 2 * 3 * 16 * 8
+
+
+@pytest.mark.skipif(not hasattr(F, "linear_cross_entropy"), reason="torch before 2.14")
+def test_fused_classifier_and_loss(trace):
+    """The logits; their gradients in the same pass if the loss is one number, else later, from logits made again."""
+    args, target = (leaf(6, 8), leaf(10, 8)), torch.arange(6)
+    logits, options = 2 * 6 * 8 * 10, nn.LinearCrossEntropyOptions()
+    program = partial(F.linear_cross_entropy, target=target, options=options)
+    check(trace, program, args, 3 * logits, 0)
+    dots = 2 * (2 * 6)  # the loss of 6 rows, in two parts
+    check(trace, partial(program, reduction="none"), args, logits, 3 * logits + dots)
 
 
 @pytest.mark.parametrize("solver", [torch.linalg.inv, torch.linalg.cholesky, torch.linalg.svdvals])

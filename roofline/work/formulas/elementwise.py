@@ -96,6 +96,7 @@ _PER_OUTPUT: tuple[tuple[Kind, int, str], ...] = (
         floor_divide isinf isnan fake_quantize_per_tensor_affine_cachemask
         fake_quantize_per_channel_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
         _fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine
+        _unsafe_masked_index_put_accumulate
         channel_last_relu _add_relu _masked_softmax_dim_mask quantized_mul _thnn_fused_rnn_pointwise
     """),
     ("elementwise", 4, """
@@ -130,6 +131,7 @@ _PER_INPUT: tuple[tuple[Kind, int, str], ...] = (
         cumprod cummax cummin logcumsumexp _logcumsumexp trace _cummax_helper _cummin_helper aminmax hash_tensor
         _unique _unique2 unique_dim unique_consecutive bincount histogram _sparse_sum _nested_sum_backward
         sum_dim _is_all_true _is_any_true is_nonzero _sparse_softmax_sum value_selecting_reduction_backward
+        _segment_reduce_backward _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors
         cumsum_backward embedding_renorm _aminmax nanmedian_reduce _fused_moving_avg_obs_fq_helper
     """),
     ("reduction", 2, """
@@ -140,7 +142,7 @@ _PER_INPUT: tuple[tuple[Kind, int, str], ...] = (
         binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits kl_div
         soft_margin_loss soft_margin_loss_backward multilabel_margin_loss_forward multi_margin_loss _ctc_loss
         _ctc_loss_backward _cudnn_ctc_loss _use_cudnn_ctc_loss multilabel_margin_loss_backward
-        multi_margin_loss_backward
+        multi_margin_loss_backward _embedding_bag_per_sample_weights_backward
     """),
     ("softmax", 4, """
         _softmax _log_softmax _softmax_backward_data _log_softmax_backward_data _safe_softmax _masked_softmax

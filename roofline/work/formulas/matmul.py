@@ -100,6 +100,18 @@ def linear_backward(x: Tensor, grad: Tensor, weight: Tensor, output_mask: list[b
     return Work(flops=one.flops * (bool(output_mask[0]) + bool(output_mask[1])), product=one.product)
 
 
+@formula(
+    "torch_nn._linear_cross_entropy_batch_chunked",
+    "torch_nn._linear_cross_entropy_batch_chunked_no_reduction",
+    kind="gemm",
+)
+def linear_cross_entropy(x: Tensor, weight: Tensor, *rest: Any) -> Work:
+    """The logits, never stored as a whole; with a reduction also dX and dW in the same pass, if wanted."""
+    logits = linear(x, weight)
+    wanted = rest[10:12]  # empty without a reduction: its gradients are ops of the backward
+    return Work(flops=logits.flops * (1 + sum(map(bool, wanted))), product=logits.product)
+
+
 @formula("_trilinear", kind="gemm")
 def trilinear(
     i1: Tensor, i2: Tensor, i3: Tensor, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1
