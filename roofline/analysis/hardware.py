@@ -21,8 +21,8 @@ _L2_DEFAULT = 16.0
 _TENSOR_PER_CLOCK = {"7": 1024.0, "8.0": 2048.0, "8.6": 1024.0, "8.9": 1024.0, "9": 4096.0, "10": 8192.0, "12": 1024.0}
 """Compute capability → dense fp16 tensor flops per clock and SM at full rate, where a data sheet lists no rate."""
 _L2_PER_SM = 2**18
-_CONSUMER = re.compile(r"(GTX |RTX [2345]0[5-9]0|TITAN )")
-_DATA_CENTRE = re.compile(r"(Tesla )?[ALPT]\d+[GS]?\b")
+_CONSUMER = re.compile(r"(NVIDIA )?(GeForce )?(GTX |RTX [2345]0[5-9]0|TITAN )")
+_DATA_CENTRE = re.compile(r"(NVIDIA )?(Tesla )?[ALPT]\d+[GS]?\b")
 _PIPES = ("fp64", *(name for name, kind in BY_NAME.items() if kind.group == "tensor"))
 
 

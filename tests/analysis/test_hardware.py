@@ -57,6 +57,12 @@ def test_geforce_boards_are_consumer_boards_and_workstations_are_not():
     assert not hardware(sheet("RTX A6000")).consumer
 
 
+def test_boards_are_recognised_by_the_drivers_names_too():
+    assert hardware(replace(sheet("RTX 3090"), name="NVIDIA GeForce RTX 3090")).consumer
+    assert ecc_costs(replace(sheet("A40"), name="NVIDIA A40"), None) is True
+    assert ecc_costs(replace(sheet("RTX A6000"), name="NVIDIA RTX A6000"), None) is False
+
+
 def test_what_had_to_be_assumed_is_said():
     found = hardware(sheet("A10G"))  # its data sheet lists no tensor rates
     assert found.sources["tensor_fp16_fp32"].startswith("assumed")
