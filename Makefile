@@ -7,6 +7,7 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.10; do \
   "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
 RUN := $(VENV)/bin/python
+BENCHMARKS := tracing flop_counters prediction gemm_search cpu_triad
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 
 help:  ## Show this list
@@ -33,7 +34,7 @@ calibrate: $(VENV)/.tested  ## Fit the constants of the prediction again
 	$(RUN) benchmarks/calibrate.py $(ARGS)
 
 benchmarks: $(VENV)/.tested  ## How fast and how accurate the tool itself is
-	for file in benchmarks/bench_*.py; do $(RUN) $$file $(ARGS) || exit 1; done
+	for name in $(BENCHMARKS); do $(RUN) benchmarks/$$name.py || exit 1; done
 
 clean:  ## Remove what the other commands built
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,8 +2,8 @@
 
     python benchmarks/ceilings.py --out ceilings.json
 
-torch's `fill_`, `copy_`, `add(out=)` and `mm` are measured exactly as the microkernels are (settled, random data, rotated
-buffers of the same size, median), so the ratios compare kernels and nothing else.
+torch's `fill_`, `copy_`, `add(out=)` and `mm` are measured exactly as the microkernels are (settled, random data,
+rotated buffers of the same size, median), so the ratios compare kernels and nothing else.
 """
 
 from __future__ import annotations

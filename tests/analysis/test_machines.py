@@ -4,9 +4,7 @@ import roofline
 from roofline.analysis.machines import Pair, compare_machines
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "ratio"), [(6.0, 3.0, 2.0), (None, 3.0, None), (6.0, None, None), (6.0, 0.0, None)]
-)
+@pytest.mark.parametrize(("a", "b", "ratio"), [(6.0, 3.0, 2.0), (None, 3.0, None), (6.0, None, None), (6.0, 0.0, None)])
 def test_ratio(a, b, ratio):
     assert Pair(a, b).ratio == ratio
 

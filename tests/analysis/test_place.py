@@ -32,9 +32,7 @@ def test_a_compute_bound_call(make_call, make_trace, toy):
 
 def test_a_memory_bound_call_at_its_own_mix(make_call, make_trace, toy):
     # 30 B read and 30 written run at the copy rate: 60/6 = 10 s. 1000 flop at 1000 flop/s: 1 s. Roof: 1000/10 = 100.
-    placed = place(
-        make_trace(make_call(read=30, written=30, flops=1000, pipe="tensor_fp16_fp32")), toy
-    ).calls[0]
+    placed = place(make_trace(make_call(read=30, written=30, flops=1000, pipe="tensor_fp16_fp32")), toy).calls[0]
     assert (placed.floor_s, placed.binding) == (10.0, "dram")
     assert placed.attainable_flops_per_s == 100.0
 
@@ -64,9 +62,7 @@ def test_an_empty_trace(make_trace, toy):
 def test_l2_traffic_of_a_product_counts_each_row_and_column_of_tiles(make_call, make_trace, toy):
     # m = 512 is 2 rows of 256-tiles, n = 1024 is 4 columns. A (512 x 10, 2 B) is swept 4 times, B (10 x 1024) twice:
     # 4 x 10240 + 2 x 20480 = 81920 B against 30720 B at DRAM; output 1 MiB once on each level.
-    call = make_call(
-        read=30720, written=2**20, flops=1, pipe="fp32", product=Product(batch=1, m=512, n=1024, k=10)
-    )
+    call = make_call(read=30720, written=2**20, flops=1, pipe="fp32", product=Product(batch=1, m=512, n=1024, k=10))
     placed = place(make_trace(call), toy).calls[0]
     assert placed.level_bytes == {"dram": 30720 + 2**20, "l2": 81920 + 2**20}
 
@@ -110,9 +106,7 @@ def test_missing_ceilings_are_errors(make_call, make_trace, make_machine):
 
 
 def test_a_pipe_that_no_work_asks_for_may_be_missing(make_call, make_trace, make_machine):
-    assert (
-        place(make_trace(make_call(read=1, pipe="tensor_int8")), make_machine(dram_read=1.0)).floor_s == 1.0
-    )
+    assert place(make_trace(make_call(read=1, pipe="tensor_int8")), make_machine(dram_read=1.0)).floor_s == 1.0
 
 
 @pytest.fixture
@@ -149,16 +143,12 @@ def test_unknown_view(network, toy):
 
 
 amounts = st.integers(0, 10**6)
-calls = st.lists(
-    st.tuples(amounts, amounts, amounts, st.sampled_from(["fp32", "tensor_fp16_fp32"])), max_size=8
-)
+calls = st.lists(st.tuples(amounts, amounts, amounts, st.sampled_from(["fp32", "tensor_fp16_fp32"])), max_size=8)
 
 
 @given(calls)
 def test_exclusive_views_add_up_to_the_whole(make_call, make_trace, make_machine, given_calls):
-    trace = make_trace(
-        *(make_call(r, w, f, p, module=f"m{i % 3}") for i, (r, w, f, p) in enumerate(given_calls))
-    )
+    trace = make_trace(*(make_call(r, w, f, p, module=f"m{i % 3}") for i, (r, w, f, p) in enumerate(given_calls)))
     placement = place(trace, make_machine(**CEILINGS))
     for view in ("call", "layer", "operator", "pipe"):
         rows = placement.by(view)
@@ -169,9 +159,7 @@ def test_exclusive_views_add_up_to_the_whole(make_call, make_trace, make_machine
 
 
 @given(calls, st.sampled_from(sorted(CEILINGS)), st.floats(1, 1000))
-def test_raising_a_ceiling_never_raises_a_floor(
-    make_call, make_trace, make_machine, given_calls, name, factor
-):
+def test_raising_a_ceiling_never_raises_a_floor(make_call, make_trace, make_machine, given_calls, name, factor):
     trace = make_trace(*(make_call(*each) for each in given_calls))
     slow = place(trace, make_machine(**CEILINGS))
     fast = place(trace, make_machine(**{**CEILINGS, name: CEILINGS[name] * factor}))
@@ -183,9 +171,7 @@ def test_raising_a_ceiling_never_raises_a_floor(
 
 @given(calls)
 def test_attainable_is_the_lowest_roof(make_call, make_trace, make_machine, given_calls):
-    for placed in place(
-        make_trace(*(make_call(*each) for each in given_calls)), make_machine(**CEILINGS)
-    ).calls:
+    for placed in place(make_trace(*(make_call(*each) for each in given_calls)), make_machine(**CEILINGS)).calls:
         if placed.call.flops:
             assert placed.attainable_flops_per_s <= CEILINGS[placed.pipe] * (1 + 1e-12)
             if placed.call.bytes:
