@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from story import story
+
 import roofline
 from roofline.machine import file
 from roofline.report.export import save_ceilings_csv, save_json
@@ -48,6 +50,7 @@ def main():
     parser.add_argument("--out", type=Path, default=HERE, help="folder to write to (default: this one)")
     folder = parser.parse_args().out
     draw_machines(folder)
+    story(folder)
     for model in MODELS:
         for dtype in DTYPES:
             draw_placements(folder, model, dtype)
