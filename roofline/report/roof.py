@@ -191,7 +191,7 @@ def name_levels(ax: Axes, shown: Sequence[Roof], start: float | None = None) -> 
             levels = [roof.levels[i] for i in reversed(group)]
             low, high = levels[-1].value, levels[0].value
             above = not any(high < value < _ROOM * high for value in values)
-            below = not above and not any(low / _ROOM < value < low for value in values)
+            below = not above and not any(low / _ROOM**2 < value < low for value in values)  # room for two
             value = low if below else high
             ax.annotate(
                 (f"{roof.name}: " if roof.colour else "") + _level_text(levels), (start, start * value),
