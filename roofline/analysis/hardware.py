@@ -76,6 +76,21 @@ class _Reader:
         self.note(name, "measured" if ceiling.measured else f"data sheet ({ceiling.source})")
         return ceiling.value
 
+    def per_clock(self, name: str, sms: float, clock_hz: float) -> float | None:
+        """A ceiling's rate per clock and SM, noted.
+
+        A measured rate is divided by the clock that it was measured at, which a power limit may have held below
+        `clock_hz`: the model lowers the clock itself, and must not do so twice. If that clock is not known, the rate
+        before the power limit stands for the one at `clock_hz`.
+        """
+        rate = self.rate(name)
+        measurement = self.machine.ceiling(name).measurement if rate else None
+        if measurement and measurement.health.clock_hz:
+            clock_hz = measurement.health.clock_hz
+        elif measurement and measurement.burst:
+            rate = measurement.burst
+        return rate / (sms * clock_hz) if rate else None
+
     def clock(self) -> float:
         device = self.device
         if device.boost_clock_hz:
@@ -111,9 +126,9 @@ class _Reader:
         measured = any(c.measured for c in self.machine.ceilings if c.name in ("dram_read", "dram_copy"))
         return sum(found) / len(found), measured
 
-    def pipes(self, lanes_hz: float) -> dict[str, float]:
+    def pipes(self, sms: float, clock_hz: float) -> dict[str, float]:
         """Flops per clock and SM of tensor and fp64 pipes; one that no data sheet lists follows from its generation."""
-        rates = {name: _units(rate / lanes_hz) for name in _PIPES if (rate := self.rate(name))}
+        rates = {name: _units(rate) for name in _PIPES if (rate := self.per_clock(name, sms, clock_hz))}
         full = _by_capability(_TENSOR_PER_CLOCK, self.device)
         if full and "tensor_fp16_fp32" not in rates:
             rates["tensor_fp16_fp32"] = full if self.device.fp32_accumulate == "full" else full / 2
@@ -138,15 +153,15 @@ def hardware(machine: Machine, ecc: bool | None = None) -> Hardware:
     sms = reader.sms(clock_hz)
     dram, dram_measured = reader.dram()
     l2_measured = machine.get("l2_read") is not None
-    fp32 = reader.rate("fp32")
+    fp32 = reader.per_clock("fp32", sms, clock_hz)
     if not fp32:
         raise MissingCeiling(f"{machine.name} has no fp32 peak, which every prediction needs.")
     return Hardware(
         name=machine.name, sm_count=sms, clock_hz=clock_hz, base_share=_base_share(reader, clock_hz),
         consumer=_CONSUMER.match(machine.name) is not None, dram_bytes_per_s=dram, dram_measured=dram_measured,
         ecc=ecc_costs(machine, ecc, reader), l2_bytes=reader.l2(sms),
-        l2_bytes_per_clock=_l2_rate(reader, sms * clock_hz), l2_measured=l2_measured,
-        fp32_per_clock=_units(fp32 / (sms * clock_hz)), pipe_per_clock=reader.pipes(sms * clock_hz),
+        l2_bytes_per_clock=_l2_rate(reader, sms, clock_hz), l2_measured=l2_measured,
+        fp32_per_clock=_units(fp32), pipe_per_clock=reader.pipes(sms, clock_hz),
         tile=256.0 if _major(device) in (9, 10) else 128.0, memory_bytes=device.memory_bytes, sources=reader.sources,
     )  # fmt: skip
 
@@ -178,10 +193,10 @@ def _base_share(reader: _Reader, clock_hz: float) -> float:
     return min(float(base) / clock_hz, 1.0) if base else 1.0
 
 
-def _l2_rate(reader: _Reader, lanes_hz: float) -> float:
-    measured = reader.rate("l2_read")
+def _l2_rate(reader: _Reader, sms: float, clock_hz: float) -> float:
+    measured = reader.per_clock("l2_read", sms, clock_hz)
     if measured:
-        return measured / lanes_hz
+        return measured
     known = _by_capability(L2_BYTES_PER_CLOCK, reader.device)
     reader.note(
         "l2_bytes_per_clock", "published, per SM of its generation" if known else "assumed: 16 B per clock and SM"

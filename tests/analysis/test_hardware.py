@@ -5,7 +5,7 @@ import pytest
 from roofline.analysis.hardware import ecc_costs, hardware
 from roofline.errors import MissingCeiling, RooflineError
 from roofline.machine.catalog import machine
-from roofline.machine.record import Ceiling, Device, Machine
+from roofline.machine.record import Ceiling, Device, Health, Machine, Measurement
 from roofline.machine.specs import datasheet_machine, rows
 
 
@@ -75,6 +75,46 @@ def test_measured_bandwidths_stand_as_they_are():
     read = Ceiling(name="dram_read", value=600e9, unit="bytes_per_s", source="x")
     copy = replace(read, name="dram_copy", value=500e9)
     assert hardware(replace(a40, ceilings=(*ceilings, read, copy))).dram_bytes_per_s == 550e9
+
+
+def measured(name, value, clock_hz=None, burst=None, unit="flops_per_s"):
+    how = Measurement(
+        backend="x", variant="x", work=1.0, samples_s=(1.0,), low=value, high=value, converged=True, burst=burst,
+        health=Health(clock_hz=clock_hz),
+    )  # fmt: skip
+    return Ceiling(name=name, value=value, unit=unit, source="measured", measurement=how)
+
+
+def with_ceilings(found, *ceilings):
+    names = {ceiling.name for ceiling in ceilings}
+    return replace(found, ceilings=(*(c for c in found.ceilings if c.name not in names), *ceilings))
+
+
+def test_a_rate_measured_under_the_power_limit_counts_at_the_clock_of_that_moment():
+    # 132 SMs x 4096 flops per clock x 1500 MHz = 811 TFLOP/s, sustained, of 1070 at 1980 MHz; 5 % lost on top.
+    # L2: 132 SMs x 32 B per clock x 1800 MHz = 7.6 TB/s. Over 1980 MHz they would be 2948 flops and 29 B per clock.
+    sheet_h200 = sheet("H200 SXM 141GB")
+    tensor = measured("tensor_fp16_fp32", 0.95 * 132 * 4096 * 1500e6, 1500e6)
+    l2 = measured("l2_read", 132 * 32 * 1800e6, 1800e6, unit="bytes_per_s")
+    found = hardware(with_ceilings(sheet_h200, tensor, l2))
+    assert found.pipe_per_clock["tensor_fp16_fp32"] == 4096
+    assert found.l2_bytes_per_clock == pytest.approx(32)
+    assert found.base_share == hardware(sheet_h200).base_share
+
+
+def test_without_that_clock_the_rate_before_the_power_limit_counts():
+    # 132 x 1980 MHz x 4096 = 1070 TFLOP/s; 1000 before the limit is within a tenth of it, 800 sustained is not.
+    tensor = measured("tensor_fp16_fp32", 800e12, burst=1000e12)
+    assert hardware(with_ceilings(sheet("H200 SXM 141GB"), tensor)).pipe_per_clock["tensor_fp16_fp32"] == 4096
+
+
+def test_the_shipped_measured_h200_agrees_with_its_data_sheet():
+    # The same board twice: units per clock are the same, bandwidths within what streaming kernels lose (10 %).
+    ours, theirs = hardware(machine("NVIDIA H200")), hardware(sheet("H200 SXM 141GB"))
+    assert ours.dram_measured and ours.l2_measured
+    assert ours.fp32_per_clock == theirs.fp32_per_clock
+    assert {n: ours.pipe_per_clock[n] for n in theirs.pipe_per_clock} == dict(theirs.pipe_per_clock)
+    assert 0.9 < ours.dram_bytes_per_s / theirs.dram_bytes_per_s < 1
 
 
 def test_every_gpu_of_the_table_works_or_says_what_it_lacks():
