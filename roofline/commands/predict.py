@@ -52,9 +52,9 @@ def software_of(name: str, ecc: str, host_us: float | None) -> Software:
 
 def batch_of(model: str, batch: int | None) -> int | None:
     """The batch asked for, 64 for named models, or the function's own."""
-    source, _, rest = model.partition(":")
-    named = not rest or source in ("hf", "timm", "torchvision")
-    return BATCH if batch is None and named else batch
+    from roofline.work.models import is_named
+
+    return BATCH if batch is None and is_named(model) else batch
 
 
 def traced(model: str, batch: int | None, dtype: str, sequence: int | None, train: bool, channels_last: bool) -> Trace:

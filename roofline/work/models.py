@@ -17,7 +17,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from roofline.errors import ModelError, UsageError
 
@@ -59,15 +59,23 @@ def load(
 
     A torchvision or timm name, `hf:CONFIG_OR_PATH`, or `package.module:function` with a function that returns
     (model, args) or (model, args, kwargs). `batch` is 1 and `dtype` fp32 for named models unless given;
-    `sequence` is the number of tokens of a language model. Raises `UsageError` for unknown names and missing
-    packages.
+    `sequence` is the number of tokens of a language model. Unless `train`, the weights of named models need no
+    gradient. Raises `UsageError` for unknown names and missing packages.
     """
     if batch is not None and batch < 0:
         raise UsageError(f"the batch is {batch}; it cannot be negative")
     if dtype is not None and dtype not in DTYPES:
         raise UsageError(f"no dtype is called '{dtype}'; there are {', '.join(DTYPES)}")
     program = _find(name, batch, sequence)
+    if is_named(name) and not train:  # else every activation would be kept, as if a backward pass followed
+        cast("torch.nn.Module", program.function).requires_grad_(False)
     return _prepared(program, dtype, train, channels_last)
+
+
+def is_named(name: str) -> bool:
+    """Whether a library builds the model of that name, and not a function of the user's."""
+    source, _, rest = name.partition(":")
+    return not rest or source in ("hf", *_BUILDERS)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import torch
 
 from roofline.errors import UsageError
 from roofline.work import models
+from roofline.work.trace import trace
 
 
 def test_names_are_those_the_libraries_register():
@@ -89,6 +90,17 @@ def test_train_mode_and_layout():
     assert program.args[0].is_contiguous(memory_format=torch.channels_last)
     assert program.function.conv1.weight.is_contiguous(memory_format=torch.channels_last)
     assert not models.load("resnet18").function.training
+
+
+def test_inference_frees_its_activations():
+    pytest.importorskip("torchvision")
+    # ResNet-50 holds the most in the first shortcut's batch norm: its input, its result and the main branch
+    # (256 channels each) and the block's input (64), all 56 x 56; forward as a whole makes more than ten times that.
+    held = 4 * 2 * 56 * 56 * (3 * 256 + 64)
+    program = models.load("resnet50", batch=2)
+    assert held <= trace(program.function, program.args).peak_activation_bytes < 1.01 * held
+    assert not any(weight.requires_grad for weight in program.function.parameters())
+    assert all(weight.requires_grad for weight in models.load("resnet50", train=True).function.parameters())
 
 
 def test_tf32_switches_are_put_back():
