@@ -123,4 +123,7 @@ def _check_writable(path: Path) -> None:
 
     if path.is_dir():
         raise FileError(f"{path} is a folder; expected the path of a file.")
-    write_atomically(path.with_name(f".{path.name}.probe"), b"").unlink()
+    try:
+        write_atomically(path.with_name(f".{path.name}.probe"), b"").unlink()
+    except FileError as error:
+        raise FileError(str(error).replace(f".{path.name}.probe", path.name, 1)) from error

@@ -118,10 +118,10 @@ def test_zeros_beside_random_data(bench, probe, tmp_path):
         (("--only", "fp23"), 2, "'fp23' is no ceiling of this device. Did you mean fp32"),
         (("--effort", "heroic"), 2, "'heroic' is not one of 'quick', 'standard', 'thorough'"),
         (("--colour",), 2, "No such option"),
-        (("--out", "{tmp}/file/toy.json"), 4, "cannot write this file"),
+        (("--out", "{tmp}/file/toy.json"), 4, "/file/toy.json: cannot write this file"),
         (("--out", "{tmp}"), 4, "is a folder; expected the path of a file"),
         (("--plot", "{tmp}/toy.gif"), 4, ".gif"),
-        (("--plot", "{tmp}/file/toy.svg"), 4, "cannot write this file"),
+        (("--plot", "{tmp}/file/toy.svg"), 4, "/file/toy.svg: cannot write this file"),
     ],
 )
 def test_bad_input_is_one_message_and_nothing_is_measured(bench, probe, tmp_path, arguments, code, message):
