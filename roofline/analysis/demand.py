@@ -56,6 +56,8 @@ class Kernel:
     backward: bool = False
     launches: int = 1
     """Kernels that run one after the other: the steps of a recurrent layer."""
+    op_call: bool = True
+    """False: the host issues it within another op call, at no cost to speak of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,8 @@ def demand(trace: Trace, software: Software) -> Demand:
     column = _columns(kernels)
     return Demand(
         **column, unaligned_tensor=software.unaligned_tensor,
-        modern_norms=software.modern_norms, reused=reused, distance=distance, host_calls=float(len(kernels)),
+        modern_norms=software.modern_norms, reused=reused, distance=distance,
+        host_calls=float(sum(kernel.op_call for kernel in kernels)),
         trained_parameters=_parameters(trace) if training else 0.0,
     )  # fmt: skip
 

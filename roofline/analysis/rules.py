@@ -28,6 +28,8 @@ def kernels_of(call: Call, software: Software, training: bool, nhwc: bool = Fals
         return convolution(call, pipe)
     if call.kind == "recurrent":
         return (basic(call, pipe=pipe, launches=recurrent_steps(call)),)
+    if call.kind == "elementwise":
+        return (elementwise(call),)
     if "batch_norm" in call.op and nhwc and not training:
         return (channels_last_norm(call),)
     if "batch_norm" in call.op and training:
@@ -44,7 +46,7 @@ def tf32_switch(call: Call, software: Software) -> str | None:
 
 
 def convolution(call: Call, pipe: str | None) -> tuple[Kernel, ...]:
-    """An implicit product; a backward one is two of them, for the inputs and for the weights."""
+    """An implicit product, backward two of them (for inputs and for weights), and what its bias costs."""
     facts = call.attributes
     kernel, groups = tuple(facts.get("kernel", ())), facts.get("groups", 1)
     stride_one = all(step == 1 for step in facts.get("stride", ()))
@@ -58,7 +60,41 @@ def convolution(call: Call, pipe: str | None) -> tuple[Kernel, ...]:
             launches=2 if call.phase == "backward" else 1, few_channels=channels % CHANNEL_GRAIN != 0,
             backward=call.phase == "backward", padding=-(-channels // CHANNEL_GRAIN) * CHANNEL_GRAIN / channels,
         ),
+        *bias(call, depthwise),
     )  # fmt: skip
+
+
+def bias(call: Call, depthwise: bool) -> tuple[Kernel, ...]:
+    """The bias of a convolution: torch adds it to the output, and sums its gradient, in a kernel of its own.
+
+    Adding it indexes every element, as a permuting copy does. Only the depthwise forward kernel adds it on the way.
+    """
+    item = basic(call).item_bytes
+    if call.phase == "backward":
+        summed = call.attributes.get("gradients", (False,))[-1]
+        gradient = call.reads[:1]
+        return (_alone(call, "reduction", gradient, call.writes[-1:], gradient[0].bytes // item),) if summed else ()
+    added = call.op.endswith("convolution") and len(call.shapes) > 2 and not depthwise
+    return (_alone(call, "copy", call.writes, call.writes, call.writes[0].bytes // item),) if added else ()
+
+
+def _alone(call: Call, kind: str, reads: tuple[Access, ...], writes: tuple[Access, ...], elements: int) -> Kernel:
+    """A kernel without arithmetic to speak of, run for a part of `call`."""
+    item = basic(call).item_bytes
+    return Kernel(
+        call=call.index, kind=kind, item_bytes=item, reads=reads, writes=writes, elements=elements, op_call=False
+    )  # fmt: skip
+
+
+def elementwise(call: Call) -> Kernel:
+    """One flop per element takes a few instructions, and bytes limit it; special functions take dozens.
+
+    A broadcast operand leaves the kernels that read vectors: it is indexed for every element, as in permuting copies.
+    """
+    if len({shape for shape in call.shapes if shape}) > 1:
+        return basic(call, kind="copy")
+    kernel = basic(call)
+    return basic(call, elements=0) if call.elementwise_flops <= kernel.elements else kernel
 
 
 def recurrent_steps(call: Call) -> int:

@@ -153,3 +153,39 @@ def test_a_batch_norm_in_nhwc_is_as_fast_as_an_element_wise_kernel():
     norm = programs.call(1, "aten.native_batch_norm", "norm", access, access)
     nchw, nhwc = (asked(programs.convolution(layout=layout), norm) for layout in ("contiguous", "channels_last"))
     assert (nchw.equation[1], nhwc.equation[1]) == ("norm", "pointwise")
+
+
+def biased(**more):
+    """A convolution of 64 x 64 x 56 x 56 outputs with a bias."""
+    return programs.convolution(shapes=((64, 64, 56, 56), (64, 64, 3, 3), (64,)), **more)
+
+
+def test_a_bias_is_added_to_the_output_of_a_convolution_in_a_kernel_of_its_own():
+    plain, found = asked(programs.convolution()), asked(biased())
+    assert list(found.equation) == ["product", "copy"] and list(plain.equation) == ["product"]
+    # Read and written once more, in two bytes each; the host does not issue it apart.
+    outputs = 64 * 64 * 56 * 56
+    assert (found.elements[1], found.moved[1], found.host_calls) == (outputs, 2 * outputs * 2, 1)
+    assert found.flops.sum() == plain.flops.sum()
+    assert list(asked(biased(groups=64)).equation) == ["product"]
+
+
+def test_the_gradient_of_a_bias_is_a_sum_over_the_gradient_of_the_output():
+    backward = programs.convolution(phase="backward")
+    wanted, unwanted = (
+        replace(backward, attributes=dict(backward.attributes) | {"gradients": (True, True, bias)})
+        for bias in (True, False)
+    )
+    assert list(asked(unwanted).equation) == list(asked(backward).equation) == ["product"]
+    assert list(asked(wanted).equation) == ["product", "pointwise"]
+    assert asked(wanted).elements[1] == 64 * 64 * 56 * 56
+
+
+def test_instructions_limit_special_functions_and_indexed_operands_but_not_sums():
+    size = 64 * programs.MIB
+    image = (1024, 32768)  # 2^25 fp16 elements are 64 MiB
+    plain = programs.pointwise(size=size, shapes=(image, image, ()), elementwise_flops=2**25)
+    special = programs.pointwise(size=size, shapes=(image,), elementwise_flops=4 * 2**25)
+    broadcast = programs.pointwise(size=size, shapes=(image, (32768,)), elementwise_flops=2**25)
+    assert [asked(call).elements[0] for call in (plain, special, broadcast)] == [0, 2**25, 2**25]
+    assert [asked(call).equation[0] for call in (plain, special, broadcast)] == ["pointwise", "pointwise", "copy"]
