@@ -237,9 +237,17 @@ NAMED = """
 """
 
 
+def _trainable(name: str) -> Program:
+    """A model as for inference, but with weights that a backward pass gives gradients."""
+    program = load(name, sequence=128)
+    for parameter in program.function.parameters():
+        parameter.requires_grad_(parameter.is_floating_point())
+    return program
+
+
 def subjects() -> dict[str, Subject]:
     """All models by name. Language models get 128 tokens."""
-    named = [Subject(name, partial(load, name, sequence=128)) for name in NAMED.split()]
+    named = [Subject(name, partial(_trainable, name)) for name in NAMED.split()]
     own = [
         Subject("hf:mixtral (bf16)", partial(load, "hf:mixtral", sequence=128, dtype="bf16"), backward=False),
         Subject("hf:rwkv", partial(load, "hf:rwkv", sequence=128), backward=False),
